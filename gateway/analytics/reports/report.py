@@ -102,17 +102,20 @@ class _Questions:
             return Report(log, self._period, contents, nothing, Series(self._drawn, self._step))
         self._drawn = drawn_of(self._period, contents)
         self._step = step_seconds(self._drawn)
+        published = silver.source_states(records)
+        # Not in the period's own records: schemas are at the head of a segment, which may have begun before.
+        schemas_found = silver.schemas(self._found.standing)
         with (
             _kept(silver.lives(records)) as lives,
             _kept(self._steps(records, lives, log_end)) as steps,
             _kept(silver.events(records)) as events,
+            _kept(quality.gaps_of_sources(silver.gaps(records), published)) as gaps,
+            _kept(silence(published, silver.shown_since(records), log_end)) as states,
+            _kept(latest_operations(silver.operations(records))) as changes,
+            _kept(schemas_found) as schemas,
         ):
             # Each object has one first life.
             contents["objects"] = lives.where(F.col("life") == 1).count()
-            states_published = silver.source_states(records)
-            gaps = quality.gaps_of_sources(silver.gaps(records), states_published)
-            states = silence(states_published, silver.shown_since(records), log_end)
-            changes = latest_operations(silver.operations(records))
             users = silver.samples(_of_class(records, CONNECTION), USERS)
             seen = self._seen_of(records, lives, events, states, changes)
             found = self._brokers(seen, steps)
@@ -123,7 +126,7 @@ class _Questions:
                 "queues": self._queues(steps),
                 "growing": self._growing(steps),
                 "connections": self._connections(of_connections, users),
-                **self._of_classes(records, lives, contents),
+                **self._of_classes(records, lives, schemas, contents),
                 "operations": self._operations(changes),
                 "events": self._events(events),
                 "storms": self._storms(events),
@@ -184,9 +187,9 @@ class _Questions:
         rows = brokers.totals(found, steps, queues.growth(steps), connections)
         return self._filled("brokers", rows, len(rows))
 
-    def _of_classes(self, records: DataFrame, lives: DataFrame, contents: Row) -> dict[str, Table]:
-        # Not in the period's own records: schemas are at the head of a segment, which may have begun before.
-        schemas = silver.schemas(self._found.standing)
+    def _of_classes(
+        self, records: DataFrame, lives: DataFrame, schemas: DataFrame, contents: Row
+    ) -> dict[str, Table]:
         seconds = (_time(contents, "end") - _time(contents, "begin")).total_seconds()
         objects = classes.objects(lives)
         counters = classes.counters(records, schemas, seconds)
