@@ -6,7 +6,7 @@ Every complaint carries file and line, so that the author of the file finds the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -160,85 +160,148 @@ class DocumentError(Exception):
         )
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """A loader of plain YAML: no tags, no merging, no duplicate keys, limited in size and depth.
+_Places: TypeAlias = dict[str | int, tuple[int, "_Places | None"]]
+"""The line, from 1, of each key of a mapping, or each position of a list, and the places in its value."""
+
+
+class _Reader:
+    """Reads one document of plain YAML: no tags, no merging, no duplicate keys, limited in size and depth.
 
     Aliases count as what they stand for, so that a few lines cannot become millions of values. Its messages
     never quote a value, which may be a password that lacks its quotes.
+
+    Each process reads all shipped files when it starts. PyYAML makes a tree of nodes of the parser's events,
+    and values of that tree, which takes three times as long.
+
+    Raises:
+        yaml.reader.ReaderError: the text has characters that YAML does not have.
     """
 
     def __init__(self, text: str) -> None:
-        super().__init__(text)  # refuses characters that YAML does not have
-        if yaml.__with_libyaml__:
-            # A fifth of the time of PyYAML's own parser: each process reads all shipped files when it starts.
-            parser = yaml.CSafeLoader(text)
-            for name in ("check_event", "peek_event", "get_event", "dispose"):
-                setattr(self, name, getattr(parser, name))
+        self._words: Any = yaml.SafeLoader(text)  # knows what is a number or a date, and refuses characters
+        # A fifth of the time of PyYAML's own parser.
+        self._parser: Any = yaml.CSafeLoader(text) if yaml.__with_libyaml__ else self._words
+        self._next: Callable[[], Any] = self._parser.get_event
         self._nodes = 0
-        self._depth = 0
-        self._nodes_of_anchor: dict[str, int] = {}
+        self._anchors: dict[str, tuple[Any, _Places | None, int] | None] = {}
 
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        nodes_before = self._nodes
-        if isinstance(event, yaml.AliasEvent):
-            self._nodes += self._nodes_behind(event)
-        elif event.tag is not None:
+    def document(self) -> tuple[Any, _Places | None]:
+        """Return the document, which is an empty mapping if the text has none, and the places in it.
+
+        Raises:
+            yaml.MarkedYAMLError: it is not YAML, or more than is read here.
+        """
+        try:
+            self._next()  # the start of the stream
+            if isinstance(self._next(), yaml.StreamEndEvent):
+                return {}, {}
+            document = self._value(self._next(), 1)
+            self._next()  # the end of the document
+            if not isinstance(event := self._next(), yaml.StreamEndEvent):
+                raise _refusal("a second document begins here; there can be one in a file", event)
+            return document
+        finally:
+            self._parser.dispose()
+
+    def _value(self, event: Any, depth: int) -> tuple[Any, _Places | None]:  # noqa: ANN401  events have no type
+        """Return the value that begins with an event, and the places in it; ``None`` for those of a scalar.
+
+        Args:
+            event: the event, which the parser has given.
+            depth: the depth of the value, from 1.
+        """
+        kind = type(event)
+        if kind is yaml.AliasEvent:
+            value, places, nodes = self._meant(event)
+            self._count(nodes + 1, event)
+            return value, places
+        if event.tag is not None:
             raise _refusal(_NO_TAGS, event)
-        self._nodes += 1
-        self._depth += 1
+        if depth > MAX_DEPTH:
+            raise _refusal(f"is nested deeper than {MAX_DEPTH} levels", event)
+        before = self._nodes
+        self._count(1, event)
+        anchor = event.anchor
+        if anchor is not None:
+            if anchor in self._anchors:
+                raise _refusal("an anchor (&) of this name stands here for the second time", event)
+            self._anchors[anchor] = None
+        found: tuple[Any, _Places | None]
+        if kind is yaml.ScalarEvent:
+            found = self._scalar(event), None
+        elif kind is yaml.MappingStartEvent:
+            found = self._mapping(depth)
+        else:
+            found = self._sequence(depth)
+        if anchor is not None:
+            self._anchors[anchor] = *found, self._nodes - before
+        return found
+
+    def _count(self, nodes: int, event: Any) -> None:  # noqa: ANN401  as above
+        self._nodes += nodes
         if self._nodes > MAX_NODES:
             raise _refusal(f"holds more than {MAX_NODES} values", event)
-        if self._depth > MAX_DEPTH:
-            raise _refusal(f"is nested deeper than {MAX_DEPTH} levels", event)
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
-            self._nodes_of_anchor[event.anchor] = self._nodes - nodes_before
-        return node
 
-    def _nodes_behind(self, alias: Any) -> int:  # noqa: ANN401  an event, which has no type
-        if alias.anchor not in self.anchors:
+    def _meant(self, alias: Any) -> tuple[Any, _Places | None, int]:  # noqa: ANN401  as above
+        """Return the value that an alias stands for, the places in it, and the number of its values."""
+        if alias.anchor not in self._anchors:
             raise _refusal("an alias (*) of nothing; a text that begins with * takes quotes", alias)
-        if alias.anchor not in self._nodes_of_anchor:
+        meant = self._anchors[alias.anchor]
+        if meant is None:
             raise _refusal("an alias (*) of what it stands in", alias)
-        return self._nodes_of_anchor[alias.anchor]
+        return meant
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  as in PyYAML
-        if node.tag == _WHOLE_NUMBER and not _DECIMAL.fullmatch(node.value):
-            raise _refusal(_NOT_DECIMAL, node)
+    def _mapping(self, depth: int) -> tuple[dict[Any, Any], _Places]:
+        values: dict[Any, Any] = {}
+        places: _Places = {}
+        while type(event := self._next()) is not yaml.MappingEndEvent:
+            key, inside = self._value(event, depth + 1)
+            if inside is not None:
+                raise _refusal("a key is a word, no list and no mapping", event)
+            if key in values:
+                raise _refusal(f"the key {_shortened(repr(key))} stands here for the second time", event)
+            written = event.value if type(event) is yaml.ScalarEvent else str(key)
+            values[key], inside = self._value(self._next(), depth + 1)
+            places[written] = event.start_mark.line + 1, inside
+        return values, places
+
+    def _sequence(self, depth: int) -> tuple[list[Any], _Places]:
+        values: list[Any] = []
+        places: _Places = {}
+        while type(event := self._next()) is not yaml.SequenceEndEvent:
+            value, inside = self._value(event, depth + 1)
+            places[len(values)] = event.start_mark.line + 1, inside
+            values.append(value)
+        return values, places
+
+    def _scalar(self, event: Any) -> Any:  # noqa: ANN401  as above
+        text: str = event.value
+        if not event.implicit[0]:  # it has quotes, or is a block of text
+            return text
+        tag = self._words.resolve(yaml.ScalarNode, text, event.implicit)
+        if tag in _TEXTS:
+            return text
+        if tag == _MERGE:
+            raise _refusal("'<<' merges nothing here: write the keys out", event)
+        if tag == _WHOLE_NUMBER and not _DECIMAL.fullmatch(text):
+            raise _refusal(_NOT_DECIMAL, event)
         try:
-            return super().construct_object(node, deep)
+            return self._words.construct_object(yaml.ScalarNode(tag, text, event.start_mark))
         except (ValueError, OverflowError) as error:
-            raise _refusal("looks like a number or date and is none; a text takes quotes", node) from error
+            raise _refusal("looks like a number or date and is none; a text takes quotes", event) from error
 
 
+_TEXTS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:value"})  # the second one is a lone "="
+_MERGE = "tag:yaml.org,2002:merge"
 _WHOLE_NUMBER = "tag:yaml.org,2002:int"
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 _NOT_DECIMAL = "a whole number has decimal digits only, and no 0 before them; a text takes quotes"
 _NO_TAGS = "a tag (!) means nothing here; a text that begins with ! takes quotes"
 
 
-def _refusal(problem: str, place: Any) -> yaml.MarkedYAMLError:  # noqa: ANN401  a node or an event
-    return yaml.MarkedYAMLError(None, None, problem, place.start_mark)
+def _refusal(problem: str, event: Any) -> yaml.MarkedYAMLError:  # noqa: ANN401  as above
+    return yaml.MarkedYAMLError(None, None, problem, event.start_mark)
 
-
-def _mapping_without_duplicates(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: set[Any] = set()
-    for key_node, _ in node.value:
-        if not isinstance(key_node, yaml.ScalarNode):
-            raise _refusal("a key is a word, no list and no mapping", key_node)
-        if key_node.tag == "tag:yaml.org,2002:merge":
-            raise _refusal("'<<' merges nothing here: write the keys out", key_node)
-        key = loader.construct_object(key_node)
-        if key in seen:
-            raise _refusal(f"the key {_shortened(repr(key))} stands here for the second time", key_node)
-        seen.add(key)
-    return loader.construct_mapping(node, deep=True)
-
-
-_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
-_StrictLoader.add_constructor("tag:yaml.org,2002:value", lambda _loader, node: node.value)  # a lone "="
 
 Model = TypeVar("Model", bound=StrictModel)
 
@@ -275,12 +338,7 @@ def copied_document(path: Path) -> DocumentCopy:
 def parse_document(text: str, model: type[Model], path: Path) -> Model:
     """Parse a text as `read_document` does; ``path`` only names it in complaints."""
     try:
-        loader = _StrictLoader(text)
-        try:
-            node = loader.get_single_node()
-            data = loader.construct_document(node) if node is not None else {}
-        finally:
-            loader.dispose()
+        data, places = _Reader(text).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _unusable(path, _problem(error), mark.line + 1 if mark else 1) from error
@@ -293,7 +351,7 @@ def parse_document(text: str, model: type[Model], path: Path) -> Model:
         return model.model_validate(data)
     except ValidationError as error:
         found = _causes(error.errors(include_url=False, include_input=False))
-        complaints = [_complaint(node, dict(one), model.renamed_keys) for one in found[:MAX_COMPLAINTS]]
+        complaints = [_complaint(places, dict(one), model.renamed_keys) for one in found[:MAX_COMPLAINTS]]
         if len(found) > MAX_COMPLAINTS:
             complaints.append(Complaint(1, "", f"and {len(found) - MAX_COMPLAINTS} more"))
         raise DocumentError(path, complaints) from error
@@ -312,11 +370,7 @@ def complaint_at(file: DocumentFile, places: Sequence[tuple[Sequence[str | int],
             text = file.text
         else:
             text = file.read_bytes()[:MAX_DOCUMENT_OCTETS].decode("utf-8", "replace")
-        loader = _StrictLoader(text)
-        try:
-            root = loader.get_single_node()
-        finally:
-            loader.dispose()
+        _, root = _Reader(text).document()
     except (OSError, yaml.YAMLError):
         root = None
     complaints = [
@@ -390,16 +444,17 @@ def _causes(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     ]
 
 
-def _complaint(root: yaml.Node | None, error: dict[str, Any], renamed: Mapping[str, str]) -> Complaint:
+def _complaint(root: _Places | None, error: dict[str, Any], renamed: Mapping[str, str]) -> Complaint:
     line, trail = 1, []
-    node = root
+    places = root or {}
     for place, step in enumerate(error["loc"], start=1):
-        found = _child(node, step)
+        found = places.get(step) or places.get(str(step))  # a key is text, as it is written
         if found is None:  # a key that is missing, or the name of a union's branch, which no file has
             if error["type"] in {"missing", "extra_forbidden"} and place == len(error["loc"]):
                 trail.append(_shown(step))
             continue
-        line, node = found
+        line, inside = found
+        places = inside or {}
         trail.append(_shown(step))
     message = in_words(error)
     if error["type"] == "extra_forbidden" and error["loc"][-1] in renamed:
@@ -420,18 +475,6 @@ def _shown(step: str | int) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
-
-
-def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | None:
-    """Return the line (from 1) and node of a key or list position below ``node``."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.value == str(step):
-                return key.start_mark.line + 1, value
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        value = node.value[step]
-        return value.start_mark.line + 1, value
-    return None
 
 
 # Types of values that several documents have.

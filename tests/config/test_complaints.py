@@ -100,10 +100,15 @@ def test_rules_that_differ_for_more_principals_than_the_front_ends_take() -> Non
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("version: 1\n---\nversion: 1\n", "2: is not YAML: but found another document"),
+        ("version: 1\n---\nversion: 1\n", "2: a second document begins here; there can be one in a file"),
+        (
+            "version: 1\nsite: &name A\nstate: {folder: &name B}\n",
+            "3: an anchor (&) of this name stands here for the second time",
+        ),
         ("version: 1\n# \x07\n", "2: the character U+0007 has no place in a text"),
         ("version: 1\nsite: !!bool maybe\n", f"2: {TAG}"),
         ("version: 1\n<<: {site: A}\n", "2: '<<' merges nothing here: write the keys out"),
+        ("version: 1\nsite: <<\n", "2: '<<' merges nothing here: write the keys out"),
         ("version: 1\nsite: 2026-02-30\n", "2: looks like a number or date and is none; a text takes quotes"),
         (f"version: {'9' * 5000}\n", "1: looks like a number or date and is none; a text takes quotes"),
         (
