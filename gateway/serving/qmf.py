@@ -19,7 +19,7 @@ from typing import Final, Protocol, TypeAlias
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.event_backlog import EventBacklog, Loss
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import (
     Binding,
     Called,

@@ -28,8 +28,8 @@ from gateway.dialects.qmf.messages import (
     Received,
     SchemaRequest,
     SchemaResponse,
-    Status,
 )
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import (
     Binding,
     Delivery,

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.qmf.am01.messages import Revision
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import Called, Effect, Event, ModifyAsked
 from gateway.model.observations import Severity
 from gateway.model.schema import (

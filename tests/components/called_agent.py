@@ -13,7 +13,7 @@ from gateway.clock import SystemClock
 from gateway.config.sources import QmfSource
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import Called, Effect, Event
 from gateway.feed.records import Batch, ObjectRecord, SourceRecord, UpdateRecord
 from gateway.inventory.classes import ClassRegistry

@@ -54,10 +54,10 @@ from gateway.dialects.qmf.messages import (
     PropertyContent,
     SchemaRequest,
     StatisticContent,
-    Status,
 )
 from gateway.dialects.qmf.messages import MethodRequest as Call
 from gateway.dialects.qmf.model_values import wire_severity, wire_values
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.qmf.typed_values import QmfValues
 from gateway.dialects.session import (
     Binding,

@@ -9,7 +9,7 @@ from uuid import UUID
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.messages import ASKED, Revision
 from gateway.dialects.qmf.console_config import HeartbeatRules
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import Called, ModifyAsked, ReadAsked
 from gateway.mapping.files import class_schemas
 from gateway.model.schema import Access

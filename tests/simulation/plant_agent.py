@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import (
     Called,
     Effect,

@@ -27,7 +27,6 @@ from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
-    FAILED,
     AttachRequest,
     BrokerRequest,
     BrokerResponse,
@@ -47,6 +46,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.model_values import wire_severity, wire_values
 from gateway.dialects.qmf.schema_records import described_event
+from gateway.dialects.qmf.statuses import FAILED
 from gateway.dialects.session import (
     Binding,
     Called,

@@ -17,14 +17,13 @@ from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.layout import Layout
 from gateway.dialects.qmf.messages import (
-    FAILED,
     CommandComplete,
     GetQuery,
     MethodRequest,
     MethodResponse,
-    Status,
 )
 from gateway.dialects.qmf.model_values import wire_values
+from gateway.dialects.qmf.statuses import FAILED, Status
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Called, Delivery, ModifyAsked, Note, ReadAsked
 from gateway.model.schema import Argument, Direction, Method

@@ -18,7 +18,6 @@ from gateway.dialects.qmf.codec import write, write_header, write_times_and_id
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
-    FAILED,
     ClassIndication,
     ClassKind,
     ClassQuery,
@@ -31,6 +30,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.model_values import wire_values, with_absence_marked, with_marks
 from gateway.dialects.qmf.schema_records import described_class
+from gateway.dialects.qmf.statuses import FAILED
 from gateway.model.schema import ClassKey, ClassSchema
 from gateway.model.values import Values
 

@@ -38,7 +38,6 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     SchemaResponse,
     StatisticContent,
-    Status,
     UnknownClass,
     UnknownOpcode,
 )
@@ -50,6 +49,7 @@ from gateway.dialects.qmf.schema_records import (
     write_class,
     write_event,
 )
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.qmf.typed_values import read_map, write_map
 
 MAGIC: Final = b"AM2"

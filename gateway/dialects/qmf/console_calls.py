@@ -25,11 +25,11 @@ from gateway.dialects.qmf.messages import (
     Message,
     MethodRequest,
     MethodResponse,
-    Status,
     UnknownClass,
 )
 from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.session_state import SessionState, State
+from gateway.dialects.qmf.statuses import OUTCOMES, Status
 from gateway.dialects.session import NO_SET, Send
 from gateway.model.operations import NOT_READ, Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Direction, Method
@@ -41,15 +41,6 @@ MAX_REQUEST: Final = 65_536
 """Octets of a request: qpidd drops longer ones without an answer."""
 MAX_HEAD: Final = 1_024
 """Largest number of octets of a call before its arguments."""
-OUTCOMES: Final[dict[int, Outcome]] = {
-    Status.OK: Outcome.APPLIED,
-    Status.UNKNOWN_OBJECT: Outcome.OBJECT_GONE,
-    Status.UNKNOWN_METHOD: Outcome.UNKNOWN_ELEMENT,
-    Status.INVALID_PARAMETER: Outcome.WRONG_VALUE,
-    Status.OUTCOME_UNKNOWN: Outcome.UNKNOWN,
-    Status.NOT_APPLIED: Outcome.NOT_APPLIED,
-}
-"""The outcome of each status; all other statuses are failures of the called program."""
 
 _NOT_ASKING: Final = {
     State.DISCONNECTED: "there is no connection to the broker",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, TypeAlias
 from uuid import UUID
 
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
@@ -25,25 +25,6 @@ class ClassKind(enum.IntEnum):
 
     OBJECT = 1
     EVENT = 2
-
-
-class Status(enum.IntEnum):
-    """Outcomes of a method; those from 0x10000 on are the agent's own."""
-
-    OK = 0
-    UNKNOWN_OBJECT = 1
-    UNKNOWN_METHOD = 2
-    NOT_IMPLEMENTED = 3
-    INVALID_PARAMETER = 4
-    FEATURE_NOT_IMPLEMENTED = 5
-    FORBIDDEN = 6
-    EXCEPTION = 7
-    OUTCOME_UNKNOWN = 0x554E4B4E
-    """The status of this gateway's agents for an uncertain outcome. All other statuses are certain.
-    Its octets are ``UNKN``, so that it does not equal another agent's own status by chance."""
-    NOT_APPLIED = 0x4E4F5441
-    """The status of this gateway's agents for a call that was reported as done, or was not answered, and
-    certainly was not carried out. Its octets are ``NOTA``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +46,6 @@ class BrokerResponse(_Message):
 
     opcode = b"b"
     broker: UUID
-
-
-FAILED: Final = 1
-"""The completion code of every refusal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -77,8 +78,6 @@ from gateway.service.processes.lifeline import (
 from gateway.service.processes.log_output import OutputWatch
 from gateway.service.processes.operations import CoreOperations
 from gateway.service.processes.process_setup import tune_garbage_collection
-from gateway.service.serving import QmfServer, ServedBroker
-from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
 from gateway.service.sources.logins import Logins
 from gateway.service.sources.source_context import DurableContext, PresentRoles, SourceContext
@@ -94,6 +93,10 @@ from gateway.service.state.restored_records import (
 )
 from gateway.state_folder import EVENT_COUNTS, LOG_ALARM, LOG_PLACE, StateFolder
 from gateway.tasks import until_one_ends
+
+if TYPE_CHECKING:  # few cores serve a broker or are captured, and both import dialects that no source speaks
+    from gateway.service.serving import QmfServer
+    from gateway.service.sources.captures import Captures
 
 log = structlog.get_logger(__name__)
 
@@ -370,6 +373,8 @@ class _Core:
     def _server(
         self, source: SourceInventory, publishing: AgentPublishing, context: SourceContext
     ) -> QmfServer:
+        from gateway.service.serving import QmfServer, ServedBroker  # noqa: PLC0415  see above
+
         name, folder = source.identity.name, self._loaded.folder
         settings = self._loaded.settings.sources[name]
         assert isinstance(settings, RabbitMqSettings)
@@ -601,8 +606,12 @@ def _hidden(secrets: Sequence[str], overrides: Overrides) -> str:
     return hashlib.blake2b(repr((secrets, overrides.exclusions)).encode(), digest_size=8).hexdigest()
 
 
-def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:
+def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures | None:
     folder, wished = loaded.capture_folder, loaded.settings.captures
+    if not wished:
+        return None
+    from gateway.service.sources.captures import Captures, CaptureTarget  # noqa: PLC0415  see above
+
     targets = {
         name: CaptureTarget(folder / f"{name}.jsonl", settings.max_size << 20, keeps=True)
         for name, settings in wished.items()

@@ -314,12 +314,14 @@ class Captures:
         file = self._file(source, kind, config)
         return session if file is None else CapturedSession(session, file)
 
-    def rabbitmq(self, source: str, design: SourceDesign) -> RabbitMqSource:
+    def rabbitmq(
+        self, source: str, config: RabbitMqSourceConfig, mapping: MappingFile, secrets: SecretRules
+    ) -> RabbitMqSource:
         """Return a source of kind ``rabbitmq``, captured if it has a target."""
-        file = self._file(source, "rabbitmq", design)
+        file = self._file(source, "rabbitmq", SourceDesign(config, mapping, secrets))
         if file is None:
-            return RabbitMqSource(design.config, design.mapping, design.secrets)
-        return CapturedSource(design.config, design.mapping, design.secrets, file)
+            return RabbitMqSource(config, mapping, secrets)
+        return CapturedSource(config, mapping, secrets, file)
 
     def _file(self, source: str, kind: str, config: object) -> CaptureFile | None:
         """Return a file for a new session, or the former file if it is empty; ``None`` without a capture."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.clock import Clock
 from gateway.config.protection import ProtectedSettings
@@ -30,11 +30,13 @@ from gateway.policy.rules import RoleSet
 from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.families import Metrics
 from gateway.service.processes.event_log import AckTracker
-from gateway.service.sources.captures import Captures, SourceDesign
 from gateway.service.sources.logins import Logins
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import SourceStatus
+
+if TYPE_CHECKING:  # it knows the sessions of all kinds of sources
+    from gateway.service.sources.captures import Captures
 
 
 class BrokerWatcher(Protocol):
@@ -166,9 +168,10 @@ class SourceContext:
 
     def rabbitmq(self, source: str, config: RabbitMqSourceConfig) -> RabbitMqSource:
         """Return a source of kind ``rabbitmq``, with a capture around it if it is captured."""
-        design = SourceDesign(config, self.mappings["rabbitmq"], self.secrets)
-        captures = Captures(self.clock) if self.captures is None else self.captures
-        return captures.rabbitmq(source, design)
+        mapping = self.mappings["rabbitmq"]
+        if self.captures is None:
+            return RabbitMqSource(config, mapping, self.secrets)
+        return self.captures.rabbitmq(source, config, mapping, self.secrets)
 
     def after_observations(self, source: SourceInventory) -> Callable[[Answer], None]:
         """Return a function that takes answers to operations on ``source``, after its observations."""

@@ -15,7 +15,6 @@ from typing import Final
 from uuid import UUID
 
 from gateway.dialects.errors import ProtocolError
-from gateway.dialects.qmf.am01.session_state import is_unique
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord, nanoseconds_of, time_value
@@ -84,7 +83,11 @@ def _is_persistent(kind: str, native_id: str) -> bool:
     agent = _prefix(prefix)
     if agent is None or not number.isdecimal():
         return False
-    return is_unique(ObjectId(agent.prefix, int(number))) if kind == "am01" else agent.is_persistent
+    if kind != "am01":
+        return agent.is_persistent
+    from gateway.dialects.qmf.am01.session_state import is_unique  # noqa: PLC0415  few cores speak that dialect
+
+    return is_unique(ObjectId(agent.prefix, int(number)))
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.mapping.paths import Json
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import page_by_name

@@ -11,8 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from gateway.dialects.qmf.console_calls import OUTCOMES
-from gateway.dialects.qmf.messages import FAILED, Status
+from gateway.dialects.qmf.statuses import FAILED, OUTCOMES, Status
 from gateway.dialects.session import Answered, Effect, Note
 from gateway.mapping.paths import Json
 from gateway.model.operations import NOT_READ, Answer, MethodCall, ObjectFetch, Outcome

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.mapping.paths import Json
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.schema import Argument, Direction

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Final
 
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.mapping.paths import Json
 from gateway.model.times import MILLISECOND
 from gateway.sources.rabbitmq.change_proofs import (

@@ -31,8 +31,8 @@ from gateway.dialects.qmf.messages import (
     PropertyContent,
     SchemaRequest,
     SchemaResponse,
-    Status,
 )
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Delivery
 from gateway.model.observations import Severity

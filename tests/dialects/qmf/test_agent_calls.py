@@ -18,8 +18,8 @@ from gateway.dialects.qmf.messages import (
     GetQuery,
     MethodRequest,
     MethodResponse,
-    Status,
 )
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Called, Delivery, Effect, ReadAsked
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.messages import Status
 from gateway.dialects.qmf.session_state import State
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import (
     Answered,
     Called,

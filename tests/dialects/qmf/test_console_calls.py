@@ -13,9 +13,9 @@ from gateway.dialects.qmf.messages import (
     CommandComplete,
     MethodRequest,
     MethodResponse,
-    Status,
 )
 from gateway.dialects.qmf.session_state import State
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import BacklogFollows
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, ObjectModify, Outcome

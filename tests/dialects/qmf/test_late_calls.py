@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.qmf.codec import read_body, write
-from gateway.dialects.qmf.messages import BrokerRequest, MethodRequest, MethodResponse, Status
+from gateway.dialects.qmf.messages import (
+    BrokerRequest,
+    MethodRequest,
+    MethodResponse,
+)
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import Called, Delivery, Effect, Note, Send
 from gateway.model.times import SECOND
 from tests.dialects.qmf.agent_story import TANK_ID, key_of, started

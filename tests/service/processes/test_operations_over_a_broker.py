@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, Outcome
 from tests.components.called_agent import calling_site

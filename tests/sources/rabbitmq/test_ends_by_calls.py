@@ -7,8 +7,8 @@ import pytest
 from gateway.dialects.qmf.messages import (
     MethodResponse,
     PropertyContent,
-    Status,
 )
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import BacklogFollows
 from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.management_api import Document, NotFound

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import LinkUp
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState

@@ -15,7 +15,7 @@ import aio_pika
 import pytest
 
 from gateway.demo.broker import Credentials, PrivateBroker
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from gateway.model.operations import Outcome
 from gateway.model.values import Value
 from tests.components.rabbitmq import VirtualHost

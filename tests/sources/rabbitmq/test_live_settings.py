@@ -13,7 +13,7 @@ import aio_pika
 import pytest
 
 from gateway.demo.broker import Credentials, PrivateBroker
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.qmf.statuses import Status
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually, until
 from tests.sources.rabbitmq.test_live_classes import acknowledge

@@ -10,8 +10,8 @@ from gateway.dialects.qmf.messages import (
     ObjectContent,
     PropertyContent,
     StatisticContent,
-    Status,
 )
+from gateway.dialects.qmf.statuses import Status
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from gateway.model.operations import MethodCall, Outcome

@@ -21,7 +21,6 @@ from gateway.dialects.qmf.am01.session_state import Am01SessionState
 from gateway.dialects.qmf.console_calls import (
     MAX_HEAD,
     MAX_REQUEST,
-    OUTCOMES,
     RpcClient,
     encoded_arguments,
 )
@@ -35,10 +34,10 @@ from gateway.dialects.qmf.messages import (
     ObjectContent,
     PropertyContent,
     StatisticContent,
-    Status,
 )
 from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.schema_records import write_event
+from gateway.dialects.qmf.statuses import OUTCOMES, Status
 from gateway.dialects.session import Send
 from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, ClassKey, Direction
