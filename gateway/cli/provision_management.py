@@ -30,7 +30,7 @@ from gateway.file_owners import as_owner
 from gateway.links.amqp_connection import Trouble
 from gateway.links.tls import ClientTls, TlsFileError
 from gateway.mapping.paths import Json
-from gateway.service.diagnostics.source_checks import OF_TROUBLE
+from gateway.service.diagnostics.broker_checks import OF_TROUBLE
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.sources.rabbitmq.management_api import PermissionRequest, api_advice
 from gateway.sources.rabbitmq.path_proof import path_of

@@ -48,7 +48,7 @@ from gateway.durable_files import create_durably
 from gateway.escapes import printable
 from gateway.links.amqp_connection import AmqpEndpoint, Trouble
 from gateway.links.tls import ClientTls
-from gateway.service.diagnostics.checks import check_events
+from gateway.service.diagnostics.broker_checks import check_events
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.snmp.mib.lint import missing_base_modules
 from gateway.sources.rabbitmq.provisioning import ProvisioningError, plan

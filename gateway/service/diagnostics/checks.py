@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-
-from aio_pika.abc import AbstractIncomingMessage
-from aiormq.exceptions import ChannelAccessRefused
 
 from gateway.config.files import LoadedConfiguration
 from gateway.config.logins import LoginSettings
@@ -30,25 +24,27 @@ from gateway.config.sources import (
 from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.jmx.tls import TlsError
 from gateway.jmx.users import PasswordError, SubjectError
-from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble
+from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.links.tls import TlsFileError
 from gateway.mapping.files import MappingError
 from gateway.mapping.override_files import known_of_mappings, load_with_overrides, remarks
-from gateway.model.times import SECOND
 from gateway.policy.marks import Marks
 from gateway.policy.named_objects import nameless_classes
+from gateway.service.diagnostics.broker_checks import (
+    OF_TROUBLE,
+    Report,
+    check_amqp,
+    check_rabbitmq,
+    check_writer,
+)
 from gateway.service.diagnostics.health import greets
 from gateway.service.diagnostics.policy_patterns import check_patterns
 from gateway.service.diagnostics.source_checks import (
-    OF_TROUBLE,
-    Report,
     check_am01,
     check_cml,
     check_listener,
     check_listener_files,
     check_qmf,
-    checked_channel,
-    queue_for_answers,
 )
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -58,9 +54,6 @@ from gateway.service.sources.cml import configured_schema
 from gateway.service.sources.endpoints import (
     amqp_endpoint,
     both_accounts,
-    event_endpoint,
-    http_writer,
-    management_endpoint,
 )
 from gateway.service.sources.logins import Logins
 from gateway.service.sources.protection import watched_keys
@@ -68,25 +61,8 @@ from gateway.service.state.running_configuration import jmx_address
 from gateway.service.state.snmp_communities import read_receivers
 from gateway.service.state.snmp_security import enterprise_of, read_engine, read_users
 from gateway.snmp.ber import parse_oid
-from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
-from gateway.sources.rabbitmq.http_reader import HttpReader, after_pauses
-from gateway.sources.rabbitmq.management_api import (
-    Answer,
-    Document,
-    NotFound,
-    NotManagement,
-    OverviewRequest,
-    Refused,
-    Unavailable,
-)
-from gateway.sources.rabbitmq.management_changes import Lookup
-from gateway.sources.rabbitmq.rights import consuming_events, tags_of
 from gateway.state_folder import StateError, StateFolder, check_owners
 from gateway.yaml_documents import DocumentError
-
-LET_THROUGH: Final = (
-    "let the proxy forward paths as they are, or give the broker's own URL (docs/rabbitmq.md, Behind a proxy)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,151 +285,3 @@ async def check_agent(agent: RabbitMqAgent, folder: Path, report: Report) -> Non
         if error.code is not ExitCode.MISSING:
             raise
         report(f"{error}: the agent makes it when it starts")
-
-
-async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, report: Report) -> None:
-    """Ask the management API of each node once, and look for the event exchange, which may be missing.
-
-    One node that answers is enough; each that does not is reported in a line.
-
-    Raises:
-        CommandError: the API cannot be used with these settings.
-        SecretError: a secret cannot be read.
-    """
-    answer = await _first_overview(settings, folder, report)
-    if isinstance(answer, Refused):
-        code = ExitCode.CREDENTIALS if answer.login else ExitCode.FORBIDDEN
-        what = "check user and password" if answer.login else "give the user the tag 'monitoring'"
-        raise CommandError(code, f"{_nodes(settings)}: user {settings.user!r}: {answer.reason}: {what}")
-    if not isinstance(answer, Document):
-        reason, what = getattr(answer, "reason", "there is no overview (404)"), "is the broker running?"
-        if isinstance(answer, NotManagement):
-            what = "is this the management API?"
-        elif isinstance(answer, NotFound):
-            what = "is the broker starting? Is this the URL of the management API?"
-        if isinstance(answer, Unavailable) and answer.explained:
-            raise CommandError(ExitCode.UNREACHABLE, f"{_nodes(settings)}: {reason}")
-        if isinstance(answer, Unavailable) and answer.pause:
-            what = f"it, or a proxy in front of it, demands a pause of {answer.pause / SECOND:.2g} s"
-        raise CommandError(ExitCode.UNREACHABLE, f"{_nodes(settings)}: {reason}: {what}")
-    events = event_endpoint(settings, folder)
-    if events is None:
-        report("events are not configured: what comes and goes between two looks is not seen")
-        return
-    try:
-        await _check_first(events.nodes, report)
-    except CommandError as error:
-        if error.code is not ExitCode.MISSING:
-            raise
-        report(
-            f"{events}: no exchange {EVENT_EXCHANGE}: what comes and goes between two looks is not seen; "
-            "enable the plugin rabbitmq_event_exchange"
-        )
-
-
-def _nodes(settings: RabbitMqSettings) -> str:
-    return ", ".join(settings.management)
-
-
-async def _first_overview(settings: RabbitMqSettings, folder: Path, report: Report) -> Answer:
-    """Return the first answer of a node; each node that does not answer is reported by a line."""
-    endpoint = management_endpoint(settings, settings, folder)
-    answers: list[Answer] = []
-    failures: list[str] = []
-    for url in endpoint.urls:
-        async with HttpReader(replace(endpoint, url=url, others=())) as reader:
-            answer = await after_pauses(partial(reader.read, OverviewRequest()))
-        if isinstance(answer, Document) and answer.paths is not None and answer.paths.text:
-            report(f"{url}: {answer.paths.text}: {LET_THROUGH}")
-        if isinstance(answer, Unavailable):
-            failures.append(f"{url}: {answer.reason}: other nodes are asked in its place")
-        answers.append(answer)
-    serving = [answer for answer in answers if not isinstance(answer, Unavailable)]
-    if not serving:
-        return answers[-1]
-    for failure in failures:
-        report(failure)
-    return serving[0]
-
-
-async def _check_first(nodes: Iterable[AmqpEndpoint], report: Report) -> None:
-    """Check events of each node, as `check_events` does; one node is enough."""
-    failures: list[CommandError] = []
-    reached = False
-    for node in nodes:
-        try:
-            await check_events(node)
-            reached = True
-        except CommandError as error:
-            if not is_passing(error):
-                raise
-            failures.append(error)
-    if not reached:
-        raise failures[-1]
-    for failure in failures:
-        report(f"{failure}: another node is used in its place")
-
-
-async def check_writer(settings: RabbitMqSettings, folder: Path, report: Report) -> None:
-    """Report problems of the account that changes the broker, if there is one; reading works without it.
-
-    Raises:
-        CommandError: certificates cannot be read.
-        SecretError: a secret cannot be read.
-    """
-    if settings.writing is None:
-        return
-    user = settings.writing.user
-    async with http_writer(settings, folder) as writer:
-        answer = await writer.make(Lookup("whoami", as_writer=True))
-    rights = answer.body if isinstance(answer, Document) else None
-    tags = tags_of(rights) if isinstance(rights, Mapping) else None
-    if isinstance(answer, Refused):
-        report(f"{_nodes(settings)}: 'writing' user {user!r}: {answer.reason}: every change will be refused")
-    elif tags is not None and "administrator" not in tags:
-        report(
-            f"{_nodes(settings)}: 'writing' user {user!r} lacks the tag 'administrator': most changes will"
-            " be refused"
-        )
-
-
-async def check_amqp(endpoint: AmqpEndpoint, exchange: str) -> None:
-    """Open a connection and look for an exchange, without declaring anything.
-
-    Raises:
-        CommandError: credentials, virtual host, or the exchange are not there.
-    """
-    async with checked_channel(endpoint) as channel:
-        await channel.declare_exchange(exchange, passive=True)
-
-
-async def check_events(endpoint: AmqpEndpoint) -> None:
-    """Consume the broker's events as the gateway does, from an exclusive queue that ends with the check.
-
-    Raises:
-        CommandError: credentials, the virtual host, the event exchange or the rights to consume are missing.
-    """
-    async with checked_channel(endpoint) as channel:
-        await channel.declare_exchange(EVENT_EXCHANGE, passive=True)
-        try:
-            queue = await queue_for_answers(channel)
-            await queue.bind(EVENT_EXCHANGE, _ANY_EVENT)
-            await queue.consume(_ignore, no_ack=True)
-        except ChannelAccessRefused as error:
-            text = " ".join(str(error).split())
-            grant = consuming_events(endpoint.vhost).shown()
-            text = f"{endpoint}: {text}: for the broker's events the user needs {grant}"
-            raise CommandError(ExitCode.FORBIDDEN, text) from error
-
-
-_ANY_EVENT: Final = "queue.created"
-"""The routing key of an event that the gateway needs, too."""
-
-
-async def _ignore(_: AbstractIncomingMessage) -> None:
-    """Ignore an event that occurs during the check."""
-
-
-def is_passing(error: CommandError) -> bool:
-    """Return whether waiting may help: the broker may just be starting."""
-    return error.code in {OF_TROUBLE[Trouble.UNREACHABLE], OF_TROUBLE[Trouble.BROKEN]}

@@ -9,13 +9,12 @@ import ipaddress
 import os
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
 import aio_pika
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
 from gateway.config.places import reached_at
@@ -34,75 +33,22 @@ from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import BrokerRequest, BrokerResponse
 from gateway.dialects.session import Send
 from gateway.links.amqp_connection import (
-    FAILURES,
     AmqpEndpoint,
     LinkError,
     Trouble,
-    close_soon,
     ended,
     link_error,
-    open_connection,
 )
 from gateway.links.publishing import MandatorySends
 from gateway.links.tls import TlsFileError
 from gateway.model.times import SECOND
+from gateway.service.diagnostics.broker_checks import Report, checked_channel, queue_for_answers
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.cml import configured_schema
 from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.tasks import until_one_ends
 
-_NAME: Final = "amqp-gateway check"
-Report = Callable[[str], None]
-"""A function that is called with one line for people."""
 T = TypeVar("T")
-
-OF_TROUBLE = {
-    Trouble.UNREACHABLE: ExitCode.UNREACHABLE,
-    Trouble.REFUSED_CREDENTIALS: ExitCode.CREDENTIALS,
-    Trouble.REFUSED_VHOST: ExitCode.VHOST,
-    Trouble.MISSING: ExitCode.MISSING,
-    Trouble.FORBIDDEN: ExitCode.FORBIDDEN,
-    Trouble.MISCONFIGURED: ExitCode.CONFIGURATION,
-    Trouble.BROKEN: ExitCode.FAILED,
-}
-"""The exit code of a command, by the trouble for which a broker does not admit it."""
-
-
-@asynccontextmanager
-async def checked_channel(endpoint: AmqpEndpoint) -> AsyncIterator[AbstractChannel]:
-    """Open the only channel of a connection to the first node that takes one, as long as the block takes.
-
-    A broker without extensions may have one channel for each connection, and no confirms.
-
-    Raises:
-        CommandError: the broker cannot be used as it is, or fails within the block; says what to do.
-    """
-    try:
-        connection = await _first_connection(endpoint)
-        try:
-            yield await connection.channel(publisher_confirms=False)
-        finally:
-            await close_soon(connection)
-    except (LinkError, *FAILURES) as error:
-        trouble = link_error(endpoint, error)
-        raise CommandError(OF_TROUBLE[trouble.trouble], str(trouble)) from error
-
-
-async def _first_connection(endpoint: AmqpEndpoint) -> AbstractConnection:
-    *nodes, last = endpoint.nodes
-    for node in nodes:
-        try:
-            return await open_connection(node, _NAME)
-        except LinkError as error:
-            if error.trouble is not Trouble.UNREACHABLE:
-                raise
-    return await open_connection(last, _NAME)
-
-
-async def queue_for_answers(channel: AbstractChannel) -> AbstractQueue:
-    """Return a queue that ends with its connection."""
-    name = f"amqp-gateway.check.{uuid.uuid4()}"
-    return await channel.declare_queue(name, exclusive=True, auto_delete=True)
 
 
 class _ReturnedError(Exception):

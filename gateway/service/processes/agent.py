@@ -21,7 +21,7 @@ from gateway.config.policy import OperationRule
 from gateway.config.sources import AgentMetrics, AgentPublishing
 from gateway.mapping.files import load_shipped_mappings
 from gateway.policy.rules import CONSOLE, RoleSet
-from gateway.service.diagnostics.checks import check_amqp, check_rabbitmq, check_writer, is_passing
+from gateway.service.diagnostics.broker_checks import check_amqp, check_rabbitmq, check_writer, is_passing
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Metrics, Reading
 from gateway.service.metrics.process import measured, usage

@@ -6,7 +6,7 @@ import signal
 
 from gateway.links.amqp_connection import Trouble
 from gateway.model.operations import Outcome
-from gateway.service.diagnostics.source_checks import OF_TROUBLE
+from gateway.service.diagnostics.broker_checks import OF_TROUBLE
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.outcome_codes import OF_OUTCOME
 

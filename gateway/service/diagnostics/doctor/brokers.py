@@ -28,7 +28,8 @@ from gateway.links.durable_queue import QUORUM, QUORUM_REMARK, default_name
 from gateway.links.reconnecting import NodeChoice
 from gateway.mapping.paths import Json
 from gateway.model.texts import error_line
-from gateway.service.diagnostics.checks import LET_THROUGH, check_agent, check_source
+from gateway.service.diagnostics.broker_checks import LET_THROUGH
+from gateway.service.diagnostics.checks import check_agent, check_source
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.sources.endpoints import management_endpoint
