@@ -28,7 +28,7 @@ from gateway.links.amqp_connection import (
 )
 from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.sources.endpoints import event_endpoint, http_writer, management_endpoint
+from gateway.service.sources.rabbitmq_endpoints import event_endpoint, http_writer, management_endpoint
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
 from gateway.sources.rabbitmq.http_reader import HttpReader, after_pauses
 from gateway.sources.rabbitmq.management_api import (

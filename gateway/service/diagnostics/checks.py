@@ -51,12 +51,10 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.jmx import certificate_users, check_password, tls_renewal
 from gateway.service.processes.snmp_users import users_of
 from gateway.service.sources.cml import configured_schema
-from gateway.service.sources.endpoints import (
-    amqp_endpoint,
-    both_accounts,
-)
+from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.service.sources.logins import Logins
 from gateway.service.sources.protection import watched_keys
+from gateway.service.sources.rabbitmq_endpoints import both_accounts
 from gateway.service.state.running_configuration import jmx_address
 from gateway.service.state.snmp_communities import read_receivers
 from gateway.service.state.snmp_security import enterprise_of, read_engine, read_users

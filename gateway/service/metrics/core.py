@@ -1,9 +1,7 @@
-"""Readings of the core: its feed, its sources, its instance index, and the requests of its agents."""
+"""Readings of the core: its feed, its sources, its instance index."""
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -22,10 +20,8 @@ from gateway.model.times import SECOND
 from gateway.operations.manager import OperationManager
 from gateway.operations.reconciler import MAX_PENDING
 from gateway.service.metrics import families
-from gateway.service.metrics.families import Family, Histogram, Reading
+from gateway.service.metrics.families import Family, Reading
 from gateway.service.processes.event_log import CoreEventLog
-from gateway.sources.rabbitmq.management_api import Answer, Document, ListingRequest, ManagementRequest
-from gateway.sources.rabbitmq.runner import Reader
 
 SOURCE_COUNTERS: Mapping[str, Family] = {
     "messages": families.SOURCE_MESSAGES,
@@ -43,8 +39,6 @@ SOURCE_COUNTERS: Mapping[str, Family] = {
     "events": families.SOURCE_EVENTS,
 }
 """The families of a source's counters (`gateway.inventory.source.SHOWN_COUNTERS`)."""
-
-_REQUEST_BOUNDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 
 
 def feed_readings(feed: FeedServer) -> Iterator[Reading]:
@@ -154,44 +148,3 @@ def log_readings(event_log: CoreEventLog, settings: LogFileSettings) -> Iterator
     yield families.LOG_SEGMENTS.at(record.segments)
     yield families.LOG_DELETED_FILES.at(record.deleted_files)
     yield families.LOG_DELETED_BYTES.at(record.deleted_octets)
-
-
-class MeasuredReader:
-    """Makes the requests of a RabbitMQ agent, and counts them (`gateway.sources.rabbitmq.runner.Reader`).
-
-    Args:
-        reader: makes them.
-        source: the name of the source, a label.
-    """
-
-    def __init__(self, reader: Reader, source: str) -> None:
-        self._reader = reader
-        self._source = source
-        self._ended: Counter[tuple[str, str]] = Counter()
-        self._seconds = Histogram(families.AGENT_REQUEST_SECONDS, _REQUEST_BOUNDS, source)
-
-    async def read(self, request: ManagementRequest) -> Answer:
-        """Make ``request``, and return the answer; every failure is an answer, too."""
-        began = time.monotonic()
-        answer = await self._reader.read(request)
-        self._seconds.observe(time.monotonic() - began)
-        outcome = "answered" if isinstance(answer, Document) else _in_words(type(answer).__name__)
-        self._ended[_kind(request), outcome] += 1
-        return answer
-
-    def readings(self) -> Iterator[Reading]:
-        """Yield the readings of the requests."""
-        for (request, outcome), count in self._ended.items():
-            yield families.AGENT_REQUESTS.at(count, self._source, request, outcome)
-        yield from self._seconds.readings()
-
-
-def _kind(request: ManagementRequest) -> str:
-    if isinstance(request, ListingRequest):
-        return f"list_{request.class_name}"
-    return _in_words(type(request).__name__.removesuffix("Request"))
-
-
-def _in_words(name: str) -> str:
-    """Return ``NotFound`` as ``not_found``."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

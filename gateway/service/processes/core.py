@@ -78,7 +78,7 @@ from gateway.service.processes.lifeline import (
 from gateway.service.processes.log_output import OutputWatch
 from gateway.service.processes.operations import CoreOperations
 from gateway.service.processes.process_setup import tune_garbage_collection
-from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
+from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.service.sources.logins import Logins
 from gateway.service.sources.source_context import DurableContext, PresentRoles, SourceContext
 from gateway.service.sources.sources import RunSource, needs_last_state, source_of
@@ -374,6 +374,7 @@ class _Core:
         self, source: SourceInventory, publishing: AgentPublishing, context: SourceContext
     ) -> QmfServer:
         from gateway.service.serving import QmfServer, ServedBroker  # noqa: PLC0415  see above
+        from gateway.service.sources.rabbitmq_endpoints import http_publisher  # noqa: PLC0415
 
         name, folder = source.identity.name, self._loaded.folder
         settings = self._loaded.settings.sources[name]

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, TypeVar
 
 from gateway.config.logins import LoginSettings, OAuthSettings, ProxySettings
 from gateway.config.types import SecretSource
-from gateway.links.access_tokens import AccessToken, TokenEndpoint
 from gateway.links.credentials import LoginSecret, Password
 from gateway.links.tls import ClientTls
+
+if TYPE_CHECKING:  # a process that makes no requests over HTTP starts sooner without httpx
+    import httpx
+
+    from gateway.links.access_tokens import AccessToken
 
 _SecretT = TypeVar("_SecretT", bound=LoginSecret)
 
@@ -61,6 +63,8 @@ class Logins:
     def _token(
         self, oauth: OAuthSettings, folder: Path, tls: ClientTls, proxy: ProxySettings | None
     ) -> AccessToken:
+        from gateway.links.access_tokens import AccessToken, TokenEndpoint  # noqa: PLC0415  see above
+
         client_secret = self.password(oauth.client_secret, folder)
         through = http_proxy(proxy, folder)
 
@@ -95,6 +99,8 @@ def http_proxy(settings: ProxySettings | None, folder: Path) -> httpx.Proxy | No
     """
     if settings is None:
         return None
+    import httpx  # noqa: PLC0415  see above
+
     if settings.user is None or settings.password is None:
         return httpx.Proxy(settings.url)
     return httpx.Proxy(settings.url, auth=(settings.user, settings.password.read(folder).get_secret_value()))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import structlog
@@ -12,13 +15,21 @@ from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.session_driver import SessionDriver
 from gateway.model.observations import SourceState, SourceStateSeen
-from gateway.service.metrics.core import MeasuredReader
-from gateway.service.sources.endpoints import source_config
+from gateway.service.metrics import families
+from gateway.service.metrics.families import Histogram, Reading
+from gateway.service.sources.rabbitmq_endpoints import (
+    event_endpoint,
+    http_reader,
+    http_writer,
+    prometheus_reader,
+    source_config,
+)
 from gateway.service.sources.source_context import BrokerWatcher, ConsolePort, SourceContext, remarked
 from gateway.service.state.restored_objects import restored_rabbitmq_objects
 from gateway.sources.rabbitmq.event_consumer import MAX_QUEUE_LENGTH
 from gateway.sources.rabbitmq.http_reader import HttpReader, PrometheusReader
 from gateway.sources.rabbitmq.http_writer import HttpWriter
+from gateway.sources.rabbitmq.management_api import Answer, Document, ListingRequest, ManagementRequest
 from gateway.sources.rabbitmq.runner import Reader, SourceRunner
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_events import ConnectionBlocked
@@ -27,6 +38,8 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 RESTART_SECONDS = 5.0
+
+_REQUEST_BOUNDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,62 @@ class BrokerAccess:
     writer: HttpWriter
     events: AmqpEndpoint | None
     scraper: PrometheusReader
+
+
+def broker_access(name: str, settings: RabbitMqSettings, around: SourceContext) -> BrokerAccess:
+    """Return the connections to the broker of a source; none is open yet.
+
+    Raises:
+        SecretError: a secret of the source cannot be read.
+        CommandError: its certificates cannot be read.
+    """
+    return BrokerAccess(
+        http_reader(settings, around.folder, name, around.presented, around.logins),
+        http_writer(settings, around.folder, name, around.patience, around.logins),
+        event_endpoint(settings, around.folder, name, around.presented, around.logins),
+        prometheus_reader(settings, around.folder, name, around.logins),
+    )
+
+
+class MeasuredReader:
+    """Makes the requests of a RabbitMQ agent, and counts them (`gateway.sources.rabbitmq.runner.Reader`).
+
+    Args:
+        reader: makes them.
+        source: the name of the source, a label.
+    """
+
+    def __init__(self, reader: Reader, source: str) -> None:
+        self._reader = reader
+        self._source = source
+        self._ended: Counter[tuple[str, str]] = Counter()
+        self._seconds = Histogram(families.AGENT_REQUEST_SECONDS, _REQUEST_BOUNDS, source)
+
+    async def read(self, request: ManagementRequest) -> Answer:
+        """Make ``request``, and return the answer; every failure is an answer, too."""
+        began = time.monotonic()
+        answer = await self._reader.read(request)
+        self._seconds.observe(time.monotonic() - began)
+        outcome = "answered" if isinstance(answer, Document) else _in_words(type(answer).__name__)
+        self._ended[_kind(request), outcome] += 1
+        return answer
+
+    def readings(self) -> Iterator[Reading]:
+        """Yield the readings of the requests."""
+        for (request, outcome), count in self._ended.items():
+            yield families.AGENT_REQUESTS.at(count, self._source, request, outcome)
+        yield from self._seconds.readings()
+
+
+def _kind(request: ManagementRequest) -> str:
+    if isinstance(request, ListingRequest):
+        return f"list_{request.class_name}"
+    return _in_words(type(request).__name__.removesuffix("Request"))
+
+
+def _in_words(name: str) -> str:
+    """Return ``NotFound`` as ``not_found``."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
 async def run_rabbitmq(

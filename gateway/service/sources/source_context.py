@@ -31,12 +31,12 @@ from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.families import Metrics
 from gateway.service.processes.event_log import AckTracker
 from gateway.service.sources.logins import Logins
-from gateway.sources.rabbitmq.source import RabbitMqSource
-from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
-from gateway.sources.rabbitmq.status import SourceStatus
 
-if TYPE_CHECKING:  # it knows the sessions of all kinds of sources
+if TYPE_CHECKING:  # few cores know the sessions of all kinds of sources, and not every one has a RabbitMQ
     from gateway.service.sources.captures import Captures
+    from gateway.sources.rabbitmq.source import RabbitMqSource
+    from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+    from gateway.sources.rabbitmq.status import SourceStatus
 
 
 class BrokerWatcher(Protocol):
@@ -170,6 +170,8 @@ class SourceContext:
         """Return a source of kind ``rabbitmq``, with a capture around it if it is captured."""
         mapping = self.mappings["rabbitmq"]
         if self.captures is None:
+            from gateway.sources.rabbitmq.source import RabbitMqSource  # noqa: PLC0415  see above
+
             return RabbitMqSource(config, mapping, self.secrets)
         return self.captures.rabbitmq(source, config, mapping, self.secrets)
 

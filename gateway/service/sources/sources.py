@@ -11,13 +11,7 @@ from functools import partial
 
 from gateway.config.sources import Am01Source, AmiSource, CmlSource, QmfSource, Source
 from gateway.model.source_kinds import source_kind
-from gateway.service.sources.endpoints import (
-    amqp_endpoint,
-    event_endpoint,
-    http_reader,
-    http_writer,
-    prometheus_reader,
-)
+from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.state.restored_objects import restore_source
 
@@ -86,12 +80,6 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
         endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented, around.logins)
         protection = around.protection(name, settings.protected, settings.durable)
         return partial(run_qmf, name, settings, endpoint, protection, source, around)
-    from gateway.service.sources.rabbitmq import BrokerAccess, run_rabbitmq  # noqa: PLC0415
+    from gateway.service.sources.rabbitmq import broker_access, run_rabbitmq  # noqa: PLC0415
 
-    broker = BrokerAccess(
-        http_reader(settings, around.folder, name, around.presented, around.logins),
-        http_writer(settings, around.folder, name, around.patience, around.logins),
-        event_endpoint(settings, around.folder, name, around.presented, around.logins),
-        prometheus_reader(settings, around.folder, name, around.logins),
-    )
-    return partial(run_rabbitmq, name, settings, broker, source, around)
+    return partial(run_rabbitmq, name, settings, broker_access(name, settings, around), source, around)

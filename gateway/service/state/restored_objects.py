@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from gateway.dialects.errors import ProtocolError
@@ -29,8 +29,10 @@ from gateway.model.source_kinds import source_kind
 from gateway.model.stable_names import parts
 from gateway.model.times import MICROSECOND
 from gateway.model.values import Reference, Value, Values, ValueType
-from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, number_of, object_number, recorded_name
+
+if TYPE_CHECKING:  # not every core has a RabbitMQ
+    from gateway.sources.rabbitmq.object_lives import KnownObject
 
 
 def restore_source(source: SourceInventory, last: LastState, *, by_native_id: bool) -> None:
@@ -123,6 +125,8 @@ def restored_rabbitmq_objects(mapping: MappingFile, last: LastState, source: str
 
 
 def _known(schema: ClassSchema, record: LogRecord, last: LastState) -> KnownObject | None:
+    from gateway.sources.rabbitmq.object_lives import KnownObject  # noqa: PLC0415  see above
+
     values = record.values or {}
     properties = tuple(_value(element, values.get(element.name), last) for element in schema.properties)
     properties = _with_names(schema, properties, record.object_name or "")

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from gateway.config.sources import RabbitMqSettings
 from gateway.demo.broker import PrivateBroker
 from gateway.links.tls import ServerTls
-from gateway.service.sources.endpoints import http_reader, prometheus_reader
+from gateway.service.sources.rabbitmq_endpoints import http_reader, prometheus_reader
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
 from gateway.sources.rabbitmq.management_api import Answer, Document, OverviewRequest, Unavailable
 from gateway.sources.rabbitmq.metrics_answers import TotalsSheet

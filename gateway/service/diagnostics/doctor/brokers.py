@@ -32,7 +32,7 @@ from gateway.service.diagnostics.broker_checks import LET_THROUGH
 from gateway.service.diagnostics.checks import check_agent, check_source
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.processes.exit_codes import CommandError
-from gateway.service.sources.endpoints import management_endpoint
+from gateway.service.sources.rabbitmq_endpoints import management_endpoint
 from gateway.sources.rabbitmq.http_reader import (
     address_of,
     after_pauses,
