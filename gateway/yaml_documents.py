@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from gateway.file_owners import opened
+from gateway.model.observations import Severity
 from gateway.model.times import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
 MAX_DOCUMENT_OCTETS = 8 * 1024 * 1024
@@ -527,3 +528,16 @@ ClassPattern = Annotated[str, Field(max_length=255), AfterValidator(_class_patte
 
 Pattern = Annotated[str, Field(min_length=1, max_length=512)]
 """A pattern with ``*``, ``?`` and ``[...]`` as of a shell."""
+
+
+def _severity(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
+    names = {severity.name.lower(): severity for severity in Severity if severity is not Severity.CLEARED}
+    if isinstance(value, Severity):
+        return value
+    if value not in names:
+        raise ValueError(f"is none of {', '.join(names)}")
+    return names[value]
+
+
+SeverityName = Annotated[Severity, BeforeValidator(_severity)]
+"""``info``, ``warning``, ``minor``, ``major`` or ``critical``."""

@@ -18,10 +18,9 @@ from gateway.config.types import (
     SecretSource,
     Subtree,
 )
-from gateway.mapping.rules import SeverityName
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
-from gateway.yaml_documents import Duration, StrictModel, between
+from gateway.yaml_documents import Duration, SeverityName, StrictModel, between
 
 SMALLEST_LIMIT: Final = 1_232
 """The bytes that the smallest frame of IPv6 holds (RFC 8200 section 5); each single value fits into them."""

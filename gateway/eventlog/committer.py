@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ import msgspec
 
 from gateway.eventlog.audit_chain import ChainEnd, end_in_block
 from gateway.eventlog.block import Block, CommitLine, Damage, read_commit_line
-from gateway.eventlog.disk import Disk, EventLogClosedError, EventLogError, state_of
+from gateway.eventlog.disk import Disk, EventLogClosedError, EventLogError
 from gateway.eventlog.segment import (
     LOST,
     SEGMENTS,
@@ -40,6 +41,21 @@ from gateway.eventlog.segment import (
 from gateway.eventlog.waiting import MAX_COMMIT_OCTETS, Batch, WaitingRecords
 from gateway.feed.records import EventLogState
 from gateway.file_owners import reason_of
+
+
+def _state_of(error: OSError) -> EventLogState:
+    """Return the state of the log for an operating system's error that prevents writing."""
+    return _STATES.get(error.errno or 0, EventLogState.DISK_ERROR)
+
+
+_STATES: Final[Mapping[int, EventLogState]] = {
+    errno.ENOSPC: EventLogState.DISK_FULL,
+    errno.EDQUOT: EventLogState.DISK_FULL,
+    errno.EFBIG: EventLogState.DISK_FULL,
+    errno.EROFS: EventLogState.READ_ONLY,
+    errno.EACCES: EventLogState.READ_ONLY,
+    errno.EPERM: EventLogState.READ_ONLY,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +394,7 @@ class Committer:
         """Commit a batch; return whether it is on the disk. If not, the log is being closed."""
         attempts = 1
         while (error := await self._attempt(batch)) is not None:
-            self._on_state(state_of(error), self._words(error))
+            self._on_state(_state_of(error), self._words(error))
             if self._closing and attempts >= CLOSING_ATTEMPTS:
                 return False
             attempts += 1

@@ -10,12 +10,11 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from gateway.durable_files import sync_folder, write_durably
-from gateway.feed.records import EventLogState
 
 
 class EventLogError(Exception):
@@ -28,21 +27,6 @@ class NewerLogError(EventLogError):
 
 class EventLogClosedError(Exception):
     """The log was closed before the record was on the disk."""
-
-
-def state_of(error: OSError) -> EventLogState:
-    """Return the state of the log for an operating system's error that prevents writing."""
-    return _STATES.get(error.errno or 0, EventLogState.DISK_ERROR)
-
-
-_STATES: Final[Mapping[int, EventLogState]] = {
-    errno.ENOSPC: EventLogState.DISK_FULL,
-    errno.EDQUOT: EventLogState.DISK_FULL,
-    errno.EFBIG: EventLogState.DISK_FULL,
-    errno.EROFS: EventLogState.READ_ONLY,
-    errno.EACCES: EventLogState.READ_ONLY,
-    errno.EPERM: EventLogState.READ_ONLY,
-}
 
 
 _NAME: Final = "LOCK"

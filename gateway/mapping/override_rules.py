@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gateway.mapping.rules import AlarmRule, Name, RegularExpression, SeverityName
+from gateway.mapping.rules import AlarmRule, Name, RegularExpression
 from gateway.model.schema import Kind
-from gateway.yaml_documents import ClassPattern, Duration, Pattern, StrictModel, between
+from gateway.yaml_documents import ClassPattern, Duration, Pattern, SeverityName, StrictModel, between
 
 MAX_PATTERNS = 1_000
 _WILD = re.compile(r"[*?\[]")

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gateway.mapping.paths import compile_path
-from gateway.model.observations import Severity
 from gateway.model.schema import Access, Direction, Kind
 from gateway.model.values import ValueType
-from gateway.yaml_documents import StrictModel
+from gateway.yaml_documents import SeverityName, StrictModel
 
 _NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 _METRIC = r"^([a-z][a-z0-9_]*( \+ [a-z][a-z0-9_]*)*)?$"
@@ -156,19 +155,6 @@ class Lifetime(StrictModel):
 
     default: Annotated[str, Field(pattern="^(durable|transient)$")] = "durable"
     transient_when: tuple[Condition, ...] = ()
-
-
-def _severity(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
-    names = {severity.name.lower(): severity for severity in Severity if severity is not Severity.CLEARED}
-    if isinstance(value, Severity):
-        return value
-    if value not in names:
-        raise ValueError(f"is none of {', '.join(names)}")
-    return names[value]
-
-
-SeverityName = Annotated[Severity, BeforeValidator(_severity)]
-"""``info``, ``warning``, ``minor``, ``major`` or ``critical``."""
 
 
 class AlarmRule(StrictModel):

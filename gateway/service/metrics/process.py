@@ -15,12 +15,14 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from gateway.feed.replica import FeedStatus
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Histogram, Metrics, Reading
 from gateway.tasks import until_one_ends
+
+if TYPE_CHECKING:  # the supervisor and the compactor have no feed
+    from gateway.feed.replica import FeedStatus
 
 LAG_INTERVAL_SECONDS = 0.25
 _LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
