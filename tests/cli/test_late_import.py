@@ -38,6 +38,10 @@ names = {name for name, module in sys.modules.items() if getattr(module, "__file
 packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"gateway"}
 print(json.dumps(sorted(name for name in packages if not name.startswith("_"))))
 """
+MODULES = """
+import json, sys
+print(json.dumps(list(sys.modules)))
+"""
 RUN = """
 from gateway.cli.main import main
 try:
@@ -50,15 +54,22 @@ CONFIGURED = ALL | {"annotated_types", "pydantic", "pydantic_core", "typing_insp
 """The packages of a process that reads the configuration."""
 
 AMQP = {"aio_pika", "aiormq", "pamqp", "yarl", "multidict", "propcache", "idna"}
-HTTP = {"httpx", "httpcore", "h11", "anyio", "sniffio", "certifi"}
 PACKAGES = {
-    "core": CONFIGURED | AMQP | HTTP | {"cryptography"},
+    "core": CONFIGURED | AMQP | {"cryptography"},
     "snmp": CONFIGURED,
     "jmx": CONFIGURED | {"py4j"},
     "objects": CONFIGURED | {"h11", "prometheus_client"},
     "compactor": CONFIGURED | {"duckdb"},
 }
 """The packages of others that a process may import, when it starts with any configuration."""
+
+KINDS = {
+    "rabbitmq": "gateway.sources.rabbitmq.source",
+    "qmf": "gateway.dialects.qmf.messages",
+    "cml": "gateway.dialects.cml.messages",
+    "ami": "gateway.dialects.ami.relay",
+}
+"""The kinds of sources, and a module that a core imports only for each."""
 
 
 @pytest.mark.parametrize(
@@ -84,6 +95,28 @@ def test_a_process_imports_only_the_packages_that_it_needs(name: str) -> None:
     module = PROCESSES[name].partition(":")[0]
 
     assert imported_by(PROCESS.format(name=module)) <= PACKAGES[name]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_core_imports_only_the_kinds_of_sources_that_are_configured(kind: str) -> None:
+    core = PROCESS.format(name="gateway.service.processes.core")
+    imported = output_of(core + f"\nimport gateway.service.sources.{kind}\n" + MODULES)
+
+    assert {name for name, module in KINDS.items() if module in imported} == {kind}
+    assert ("httpx" in imported) is (kind == "rabbitmq")
+    assert not imported & {"gateway.serving.qmf", "gateway.links.capture"}, "no source is served or captured"
+
+
+def test_an_agent_imports_no_front_end_that_it_does_not_have() -> None:
+    imported = output_of(PROCESS.format(name="gateway.service.processes.agent") + MODULES)
+
+    assert not [name for name in imported if name.startswith(("gateway.jmx.", "gateway.snmp.v3."))]
+
+
+def test_a_command_seldom_looks_for_garbage_while_it_starts() -> None:
+    collections = "\nimport gc; assert gc.get_stats()[0]['collections'] < 20, gc.get_stats()"
+    script = RUN.format(words=["get", "--help"], code=ExitCode.OK.value) + collections
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment(), stdout=subprocess.DEVNULL)  # noqa: S603
 
 
 def test_the_supervisor_imports_nothing_that_reads_a_configuration() -> None:
@@ -112,6 +145,11 @@ def test_a_short_command_builds_no_model_of_a_configuration_that_runs(
 
 def imported_by(script: str) -> set[str]:
     """The packages of others that are in memory after ``script``."""
-    command = [sys.executable, "-c", script + IMPORTED]
+    return output_of(script + IMPORTED)
+
+
+def output_of(script: str) -> set[str]:
+    """The list that ``script`` prints."""
+    command = [sys.executable, "-c", script]
     done = subprocess.run(command, check=True, env=environment(), stdout=subprocess.PIPE)  # noqa: S603  our own
     return set(json.loads(done.stdout))

@@ -14,17 +14,11 @@ import enum
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import structlog
 
-from gateway.dialects.cml.codec import read_message, write_message
-from gateway.dialects.cml.messages import SchemaReply, Spelling, Status
-from gateway.dialects.cml.schema import read_classes as read_cml_classes
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.codec import read_body, write
-from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
-from gateway.dialects.qmf.messages import SchemaResponse
 from gateway.durable_files import write_durably
 from gateway.model.schema import (
     Access,
@@ -38,6 +32,10 @@ from gateway.model.schema import (
     NamedValue,
 )
 from gateway.model.values import ValueType
+
+if TYPE_CHECKING:  # a core imports only the dialects that its sources speak
+    from gateway.dialects.cml.messages import SchemaReply
+    from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 
 log = structlog.get_logger(__name__)
 
@@ -290,6 +288,9 @@ def read_definitions(text: str) -> tuple[ClassDefinition | EventDefinition, ...]
 
 
 def _definition_line(definition: ClassDefinition | EventDefinition) -> str:
+    from gateway.dialects.qmf.codec import write  # noqa: PLC0415  see above
+    from gateway.dialects.qmf.messages import SchemaResponse  # noqa: PLC0415
+
     try:
         return write(SchemaResponse(0, definition)).hex()
     except LocalProtocolError:
@@ -299,6 +300,10 @@ def _definition_line(definition: ClassDefinition | EventDefinition) -> str:
 def _definitions(lines: list[str]) -> Iterable[ClassDefinition | EventDefinition]:
     if not lines or lines[0] != _DEFINITIONS_LINE:
         raise ValueError("it is no file of schemas, or of a later gateway")
+    from gateway.dialects.qmf.codec import read_body  # noqa: PLC0415  see above
+    from gateway.dialects.qmf.definitions import Definitions  # noqa: PLC0415
+    from gateway.dialects.qmf.messages import SchemaResponse  # noqa: PLC0415
+
     for line in filter(None, lines[1:]):
         for message in read_body(bytes.fromhex(line), Definitions()):
             if isinstance(message, SchemaResponse):
@@ -318,6 +323,9 @@ def schema_document(reply: SchemaReply) -> str:
     Raises:
         LocalProtocolError: a text in it has characters that XML cannot carry.
     """
+    from gateway.dialects.cml.codec import write_message  # noqa: PLC0415  see above
+    from gateway.dialects.cml.messages import Spelling  # noqa: PLC0415
+
     return write_message(reply, Spelling.SPECIFICATION).decode()
 
 
@@ -327,6 +335,10 @@ def schema_of(document: bytes) -> SchemaReply:
     Raises:
         ProtocolError: it is something else, or a schema that cannot be used.
     """
+    from gateway.dialects.cml.codec import read_message  # noqa: PLC0415  see above
+    from gateway.dialects.cml.messages import SchemaReply, Status  # noqa: PLC0415
+    from gateway.dialects.cml.schema import read_classes as read_cml_classes  # noqa: PLC0415
+
     message = read_message(document)
     if not isinstance(message, SchemaReply) or message.status != Status.OK or not message.classes:
         raise ProtocolError("a schema-reply with classes", "something else")
