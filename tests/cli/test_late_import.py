@@ -113,6 +113,12 @@ def test_an_agent_imports_no_front_end_that_it_does_not_have() -> None:
     assert not [name for name in imported if name.startswith(("gateway.jmx.", "gateway.snmp.v3."))]
 
 
+def test_a_check_imports_nothing_that_reaches_a_source() -> None:
+    imported = output_of(COMMAND.format(name="check") + MODULES)
+
+    assert not imported & {"gateway.service.sources.standalone", "gateway.dialects.ami.relay"}
+
+
 def test_a_command_seldom_looks_for_garbage_while_it_starts() -> None:
     collections = "\nimport gc; assert gc.get_stats()[0]['collections'] < 20, gc.get_stats()"
     script = RUN.format(words=["get", "--help"], code=ExitCode.OK.value) + collections
