@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
@@ -19,18 +19,20 @@ from gateway.feed.records import Batch, FeedMessage, Hello, SnapshotBegan, Snaps
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
-from gateway.links.capture_file import CaptureFile
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.override_files import load_with_overrides
 from gateway.mapping.overrides import NO_OVERRIDES, Overrides
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import SourceState
 from gateway.model.secrets import SecretRules
-from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from gateway.tasks import until_one_ends
 from gateway.terminal.view import FeedChange, SourceChanged, TerminalView
+
+if TYPE_CHECKING:  # it knows the sessions of all kinds of sources, and a first reading is of one
+    from gateway.links.capture_file import CaptureFile
+    from gateway.service.sources.captures import Captures, CaptureTarget
 
 EPOCH = 1
 TICK_SECONDS: Final = 1.0
@@ -200,6 +202,8 @@ async def capture_source(
         CommandError: its certificates cannot be read.
     """
     settings = loaded.settings.sources[name]
+    from gateway.service.sources.captures import Captures  # noqa: PLC0415  see above
+
     captures = Captures(clock, {name: target})
     known = load_with_overrides(loaded.mapping_files, loaded.override_files)
     with temporary_inventory(known.mappings, clock.now(), known.overrides) as passing:
