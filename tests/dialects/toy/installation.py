@@ -83,14 +83,10 @@ CHANGED: Final = (
     ),
     (
         "gateway/service/sources/sources.py",
-        "\nRunSource = ",
-        "from gateway.service.sources.toy import run_toy\n\nRunSource = ",
-    ),
-    (
-        "gateway/service/sources/sources.py",
         "    if isinstance(settings, CmlSource):\n",
         (
             "    if isinstance(settings, ToySource):\n"
+            "        from gateway.service.sources.toy import run_toy  # noqa: PLC0415\n\n"
             "        endpoint = amqp_endpoint(settings.amqp, around.folder, name)\n"
             "        return partial(run_toy, name, settings, endpoint, source, around)\n"
             "    if isinstance(settings, CmlSource):\n"
