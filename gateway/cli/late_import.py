@@ -41,17 +41,19 @@ class LateCommands(click.Group):
         return command
 
 
-_NOT_FOUND = ("rich", "httpx._main")
-
-
 @contextlib.contextmanager
 def without_rich() -> Iterator[None]:
-    """Hide rich from imports within the block; it can be imported afterwards."""
-    hidden = [name for name in _NOT_FOUND if name not in sys.modules]
-    for name in hidden:
-        sys.modules[name] = None  # type: ignore[assignment]  # The import system: the module is not found.
+    """Hide rich from imports within the block; it can be imported afterwards.
+
+    The command line of httpx is hidden for good: a source imports httpx when it starts.
+    """
+    # The import system: a module that is None is not found.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    is_hidden = "rich" not in sys.modules
+    if is_hidden:
+        sys.modules["rich"] = None  # type: ignore[assignment]
     try:
         yield
     finally:
-        for name in hidden:
-            del sys.modules[name]
+        if is_hidden:
+            del sys.modules["rich"]

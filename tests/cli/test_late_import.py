@@ -104,6 +104,7 @@ def test_a_core_imports_only_the_kinds_of_sources_that_are_configured(kind: str)
 
     assert {name for name, module in KINDS.items() if module in imported} == {kind}
     assert ("httpx" in imported) is (kind == "rabbitmq")
+    assert "rich" not in imported
     assert not imported & {"gateway.serving.qmf", "gateway.links.capture"}, "no source is served or captured"
 
 
