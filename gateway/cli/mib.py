@@ -13,21 +13,15 @@ from gateway.cli.options import config_option, loaded
 from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.config.places import NoConfigurationError
 from gateway.config.types import ObjectIdentifier
-from gateway.mapping.files import MappingError, load_mapping, load_shipped_mappings
+from gateway.mapping.errors import MappingError
+from gateway.mapping.files import load_mapping, load_shipped_mappings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.ber import Oid, dotted, parse_oid
 from gateway.snmp.mib.lint import base_folders, has_usual_modules, have_smilint, lint, missing_base_modules
 from gateway.snmp.mib.roots import RootError, has_root, write_rooted_modules
-from gateway.snmp.oid_registry import DEFAULT_ROOT
-from gateway.snmp.registry_files import (
-    MIB_SUFFIX,
-    OLD_SUFFIX,
-    REGISTRY_SUFFIX,
-    generate_files,
-    site_modules,
-    update_capabilities,
-)
+from gateway.snmp.oid_registry import DEFAULT_ROOT, OLD_SUFFIX, REGISTRY_SUFFIX
+from gateway.snmp.registry_files import MIB_SUFFIX, generate_files, site_modules, update_capabilities
 from gateway.snmp.registry_growth import RegistryFullError
 from gateway.state_folder import StateError, check_owners
 from gateway.yaml_documents import DocumentError

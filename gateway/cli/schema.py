@@ -30,7 +30,8 @@ from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
 from gateway.service.sources.standalone import first_reading
-from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
+from gateway.snmp.oid_registry import load_shipped_registries
+from gateway.snmp.registry_files import SiteRegistry
 from gateway.snmp.registry_growth import new_registry
 
 LIVE: Final = "live"

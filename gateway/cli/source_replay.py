@@ -18,7 +18,8 @@ from gateway.dialects.decoding.plain import Body, Decoder
 from gateway.dialects.errors import ProtocolError
 from gateway.links.capture_reading import CaptureError
 from gateway.links.replay import Difference, Said
-from gateway.mapping.files import MappingError, load_shipped_mappings
+from gateway.mapping.errors import MappingError
+from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.override_files import load_with_overrides
 from gateway.mapping.overrides import NO_OVERRIDES, Overrides
 from gateway.mapping.rules import Mapping as MappingFile

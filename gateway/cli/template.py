@@ -14,7 +14,8 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.config.files import load_configuration
 from gateway.config.places import NoConfigurationError
-from gateway.mapping.files import MappingError, class_schemas, load_shipped_mappings
+from gateway.mapping.errors import MappingError
+from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.mapping.override_files import LoadedMappings, load_with_overrides
 from gateway.mapping.overrides import NO_OVERRIDES
 from gateway.mapping.rules import AlarmRule, EventRule
@@ -24,8 +25,8 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.fixed_mib import PRODUCT
-from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
-from gateway.snmp.registry_files import MIB_SUFFIX, SiteRegistry, load_shipped_registries, site_modules
+from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry, load_shipped_registries
+from gateway.snmp.registry_files import MIB_SUFFIX, SiteRegistry, site_modules
 from gateway.snmp.templates.credentials import Community, User
 from gateway.snmp.templates.monitored import OWN_MODULE, MonitoredTable, gateway_tables, tables_of
 from gateway.snmp.templates.notifications import MonitoredNotification, notifications_of, own_notifications

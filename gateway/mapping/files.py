@@ -14,6 +14,7 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from gateway.mapping.errors import MappingError
 from gateway.mapping.rules import (
     ArgumentRule,
     ClassRule,
@@ -37,10 +38,6 @@ from gateway.model.schema import (
 from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
 from gateway.yaml_documents import DocumentFile, StrictModel, complaint_at, read_document
-
-
-class MappingError(Exception):
-    """A mapping cannot be used as requested; the text says which element and why."""
 
 
 def load_mapping(file: DocumentFile) -> Mapping:

@@ -3,7 +3,7 @@
 A registry has the numbers, names and syntaxes of one package, for ever. It is text under version control
 (``mappings/oids/<package>.oids.yaml``) or, for classes and events that no shipped registry knows, a file in
 the state folder. It only ever grows, by `gateway.snmp.registry_growth`. Numbers are relative: the root is
-added from the configuration. `gateway.snmp.registry_files` reads and writes the files.
+added from the configuration. `gateway.snmp.registry_files` writes the files.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from gateway.model.schema import ClassKey, Kind
+from gateway.shipped_files import shipped_folder
 from gateway.snmp.ber import Oid
 from gateway.snmp.row_columns import ROW_COLUMNS
 from gateway.snmp.syntax import GAUGE32_DIVISORS, TWIN_SYNTAXES, UNIT_NANOSECONDS, Form, Syntax
-from gateway.yaml_documents import StrictModel
+from gateway.yaml_documents import StrictModel, parse_document, read_document
+
+REGISTRY_SUFFIX = ".oids.yaml"
+OLD_SUFFIX = ".lock.yaml"
+"""The suffix of files that an older gateway wrote: they are read where there is none of the new name."""
 
 MAX_DESCRIPTOR = 64
 """The maximum number of characters of a descriptor or label."""
@@ -486,3 +492,36 @@ class OidRegistry(StrictModel):
         # Without regard to case, as `unique` gives them out.
         refuse_repeated("the descriptor", (d.lower() for d in self.descriptors()))
         return self
+
+
+def path_of_registry(folder: Path, name: str) -> Path:
+    """Return the file of the registry ``name`` in a folder, under its old name where only that is there."""
+    path = folder / f"{name}{REGISTRY_SUFFIX}"
+    old = folder / f"{name}{OLD_SUFFIX}"
+    return old if old.exists() and not path.exists() else path
+
+
+def read_registry(path: Path) -> OidRegistry:
+    """Return the registry in the file ``path``.
+
+    Raises:
+        gateway.yaml_documents.DocumentError: unreadable, not of this shape, or with numbers used twice;
+            the text names file and line.
+    """
+    return read_document(path, OidRegistry)
+
+
+def parse_registry(text: str, path: Path) -> OidRegistry:
+    """Return the registry in ``text``, as `read_registry`; ``path`` only names it in errors."""
+    return parse_document(text, OidRegistry, path)
+
+
+def load_shipped_registries() -> tuple[OidRegistry, ...]:
+    """Return the registries that are shipped with the gateway, by package.
+
+    Raises:
+        DocumentError: one of them is damaged.
+        FileNotFoundError: the installation lacks them.
+    """
+    folder = shipped_folder("mappings") / "oids"
+    return tuple(read_registry(path) for path in sorted(folder.glob(f"*{REGISTRY_SUFFIX}")))

@@ -1,4 +1,7 @@
-"""Files of OID registries: the shipped ones with their MIB modules, and a site's own."""
+"""Files of OID registries: the shipped ones with their MIB modules, and a site's own.
+
+What writes MIB modules, and reads mappings, is imported where a module is written: few SNMP agents write one.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,28 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
 from gateway.durable_files import PUBLIC, write_durably
-from gateway.mapping.files import class_schemas, event_schemas
-from gateway.mapping.rules import Mapping as MappingFile
-from gateway.shipped_files import shipped_folder
-from gateway.snmp.mib.capabilities import MODULE_NAME as CAPABILITIES_MODULE
-from gateway.snmp.mib.capabilities import capabilities_text
-from gateway.snmp.mib.module import module_text
-from gateway.snmp.oid_registry import OidRegistry, lower_camel, words
+from gateway.snmp.oid_registry import (
+    OLD_SUFFIX,
+    REGISTRY_SUFFIX,
+    OidRegistry,
+    lower_camel,
+    path_of_registry,
+    read_registry,
+    words,
+)
 from gateway.snmp.registry_growth import argument_units, extend, extend_events, new_registry, snmp_units
 from gateway.snmp.registry_lookup import SeenSchemas
-from gateway.yaml_documents import StrictModel, parse_document, read_document
+from gateway.yaml_documents import StrictModel
+
+if TYPE_CHECKING:
+    from gateway.mapping.rules import Mapping as MappingFile
 
 MIB_SUFFIX = ".mib"
-REGISTRY_SUFFIX = ".oids.yaml"
-OLD_SUFFIX = ".lock.yaml"
-"""The suffix of files that an older gateway wrote: they are read where there is none of the new name."""
-
 RESERVED_ARCS: Mapping[str, int] = {
     "rabbitmq": 1,
     "org.apache.qpid.broker": 2,
@@ -45,28 +50,6 @@ _KEY_ORDER = (
     *("name", "arc", "column", "kind", "syntax", "descriptor"),
     *("unit", "status", "twin", "values", "arguments"),
 )
-
-
-def path_of_registry(folder: Path, name: str) -> Path:
-    """Return the file of the registry ``name`` in a folder, under its old name where only that is there."""
-    path = folder / f"{name}{REGISTRY_SUFFIX}"
-    old = folder / f"{name}{OLD_SUFFIX}"
-    return old if old.exists() and not path.exists() else path
-
-
-def read_registry(path: Path) -> OidRegistry:
-    """Return the registry in the file ``path``.
-
-    Raises:
-        gateway.yaml_documents.DocumentError: unreadable, not of this shape, or with numbers used twice;
-            the text names file and line.
-    """
-    return read_document(path, OidRegistry)
-
-
-def parse_registry(text: str, path: Path) -> OidRegistry:
-    """Return the registry in ``text``, as `read_registry`; ``path`` only names it in errors."""
-    return parse_document(text, OidRegistry, path)
 
 
 def registry_text(registry: OidRegistry) -> str:
@@ -119,17 +102,6 @@ def _flow(value: object) -> str:
     return line.strip()[1:-1]
 
 
-def load_shipped_registries() -> tuple[OidRegistry, ...]:
-    """Return the registries that are shipped with the gateway, by package.
-
-    Raises:
-        DocumentError: one of them is damaged.
-        FileNotFoundError: the installation lacks them.
-    """
-    folder = shipped_folder("mappings") / "oids"
-    return tuple(read_registry(path) for path in sorted(folder.glob(f"*{REGISTRY_SUFFIX}")))
-
-
 def generated(
     mapping: MappingFile, registry: OidRegistry, today: dt.date, *, grow: bool
 ) -> tuple[OidRegistry, str]:
@@ -146,6 +118,9 @@ def generated(
         RegistryFullError: it needs more numbers than a registry assigns.
         ValueError: it is of another package, or names a unit that does not suit its element.
     """
+    from gateway.mapping.files import class_schemas, event_schemas  # noqa: PLC0415  see above
+    from gateway.snmp.mib.module import module_text  # noqa: PLC0415
+
     schemas = tuple(class_schemas(mapping).values())
     events = tuple(event_schemas(mapping).values())
     if grow:
@@ -213,6 +188,8 @@ def update_capabilities(mibs: Path, registries: Path, *, dry_run: bool = False) 
         DocumentError: a registry file is damaged.
         OSError: a file cannot be read or written.
     """
+    from gateway.snmp.mib import capabilities  # noqa: PLC0415  see above
+
     own = mibs / f"AMQP-GATEWAY-MIB{MIB_SUFFIX}"
     if not own.exists():
         return []
@@ -221,8 +198,8 @@ def update_capabilities(mibs: Path, registries: Path, *, dry_run: bool = False) 
         registry = read_registry(path)
         if (module := mibs / f"{registry.module}{MIB_SUFFIX}").exists():
             packages[registry.arc] = module.read_text("ascii")
-    text = capabilities_text(own.read_text("ascii"), packages)
-    file = mibs / f"{CAPABILITIES_MODULE}{MIB_SUFFIX}"
+    text = capabilities.capabilities_text(own.read_text("ascii"), packages)
+    file = mibs / f"{capabilities.MODULE_NAME}{MIB_SUFFIX}"
     if file.exists() and file.read_bytes() == text.encode():
         return []
     if not dry_run:
@@ -281,6 +258,8 @@ class SiteRegistry:
         Raises:
             OSError: the folder cannot be written.
         """
+        from gateway.snmp.mib.module import module_text  # noqa: PLC0415  see above
+
         module = site_modules(self._folder) / f"{registry.module}{MIB_SUFFIX}"
         module.parent.mkdir(parents=True, exist_ok=True)
         text = module_text(registry, schemas.classes.values(), schemas.events.values())

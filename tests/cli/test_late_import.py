@@ -114,6 +114,13 @@ def test_an_agent_imports_no_front_end_that_it_does_not_have() -> None:
     assert not [name for name in imported if name.startswith(("gateway.jmx.", "gateway.snmp.v3."))]
 
 
+@pytest.mark.parametrize("name", ["compactor", "jmx", "objects", "snmp"])
+def test_a_front_end_builds_no_model_of_a_mapping(name: str) -> None:
+    assert "gateway.mapping.rules" not in output_of(
+        PROCESS.format(name=PROCESSES[name].partition(":")[0]) + MODULES
+    )
+
+
 def test_a_check_imports_nothing_that_reaches_a_source() -> None:
     imported = output_of(COMMAND.format(name="check") + MODULES)
 

@@ -10,8 +10,7 @@ from functools import cache
 
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.rules import Mapping
-from gateway.snmp.oid_registry import OidRegistry
-from gateway.snmp.registry_files import load_shipped_registries
+from gateway.snmp.oid_registry import OidRegistry, load_shipped_registries
 
 
 @cache

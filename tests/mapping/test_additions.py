@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.mapping.files import (
-    MappingError,
-    class_schemas,
-    event_schemas,
-    with_additions,
-)
+from gateway.mapping.errors import MappingError
+from gateway.mapping.files import class_schemas, event_schemas, with_additions
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import Severity
 from gateway.yaml_documents import parse_document

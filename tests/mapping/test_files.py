@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.mapping.errors import MappingError
 from gateway.mapping.files import (
-    MappingError,
     applied,
     applied_event,
     class_schemas,

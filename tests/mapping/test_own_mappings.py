@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.config.files import load_configuration
-from gateway.mapping.files import MappingError, load_mappings
+from gateway.mapping.errors import MappingError
+from gateway.mapping.files import load_mappings
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import amqp_gateway
 from tests.components.shipped_mappings import shipped_mappings

@@ -13,8 +13,13 @@ from gateway.model.schema import Argument, ClassKey
 from gateway.snmp import ber
 from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, ConditionStateNumber, NotificationObject
-from gateway.snmp.oid_registry import DEFAULT_ROOT, ArgumentEntry, OidRegistry
-from gateway.snmp.registry_files import path_of_registry, read_registry
+from gateway.snmp.oid_registry import (
+    DEFAULT_ROOT,
+    ArgumentEntry,
+    OidRegistry,
+    path_of_registry,
+    read_registry,
+)
 from gateway.snmp.syntax import Syntax
 from tests.components.command_line import Site
 from tests.components.shipped_mappings import shipped_registries

@@ -10,8 +10,7 @@ from typing import Final
 
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import COMMANDS, HEALTH, LOG, TARGET_ENTRY
-from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
-from gateway.snmp.registry_files import path_of_registry, read_registry
+from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry, path_of_registry, read_registry
 from gateway.snmp.tables.applications import APPLICATION_ENTRY
 from tests.components.command_line import Site, running
 from tests.components.net_snmp import printed

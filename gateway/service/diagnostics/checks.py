@@ -26,7 +26,7 @@ from gateway.jmx.tls import TlsError
 from gateway.jmx.users import PasswordError, SubjectError
 from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.links.tls import TlsFileError
-from gateway.mapping.files import MappingError
+from gateway.mapping.errors import MappingError
 from gateway.mapping.override_files import known_of_mappings, load_with_overrides, remarks
 from gateway.policy.marks import Marks
 from gateway.policy.named_objects import nameless_classes

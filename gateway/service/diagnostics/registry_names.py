@@ -10,8 +10,14 @@ from gateway.model.schema import ClassKey
 from gateway.service.diagnostics.snmp_meaning import SnmpMeaning
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.snmp.ber import Oid, dotted
-from gateway.snmp.oid_registry import ARGUMENTS_ARC, ClassEntry, EventEntry, OidRegistry
-from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
+from gateway.snmp.oid_registry import (
+    ARGUMENTS_ARC,
+    ClassEntry,
+    EventEntry,
+    OidRegistry,
+    load_shipped_registries,
+)
+from gateway.snmp.registry_files import SiteRegistry
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
 from gateway.state_folder import StateError
 from gateway.terminal.view import ObjectKey

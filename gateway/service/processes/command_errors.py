@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gateway.config.secret_places import SecretError
-from gateway.mapping.files import MappingError
+from gateway.mapping.errors import MappingError
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.state_folder import StateError
 from gateway.yaml_documents import DocumentError

@@ -14,7 +14,8 @@ from gateway.config.secret_places import SecretError
 from gateway.feed.operations import OperationAnswer, ReloadRequest
 from gateway.feed.server import Reply
 from gateway.inventory.classes import ClassRegistry
-from gateway.mapping.files import MappingError, secret_patterns
+from gateway.mapping.errors import MappingError
+from gateway.mapping.files import secret_patterns
 from gateway.mapping.override_files import LoadedMappings, load_with_overrides
 from gateway.model.operations import Outcome
 from gateway.model.secrets import SecretRules

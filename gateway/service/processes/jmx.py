@@ -50,8 +50,7 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline, ProcessEnd
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.shipped_files import version
-from gateway.snmp.oid_registry import OidRegistry
-from gateway.snmp.registry_files import load_shipped_registries
+from gateway.snmp.oid_registry import OidRegistry, load_shipped_registries
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError, StrictModel

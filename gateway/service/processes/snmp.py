@@ -49,10 +49,10 @@ from gateway.snmp.notifications.delivery import MAX_WAITING
 from gateway.snmp.notifications.receiver import TargetHealth
 from gateway.snmp.notifications.sender import SenderSettings
 from gateway.snmp.obsolete_counters import serve_obsolete_counters
-from gateway.snmp.oid_registry import OidRegistry
+from gateway.snmp.oid_registry import OidRegistry, load_shipped_registries
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import READER, RefusedSets
-from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
+from gateway.snmp.registry_files import SiteRegistry
 from gateway.snmp.requests import LARGEST_DATAGRAM, Limits, Responder
 from gateway.snmp.seen_objects import SeenObjects
 from gateway.snmp.served_modules import list_modules, list_site_module

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from gateway.config.files import LoadedConfiguration
-from gateway.mapping.files import MappingError, secret_patterns
-from gateway.mapping.override_files import load_with_overrides
-from gateway.mapping.rules import Mapping as MappingFile
+from gateway.mapping.errors import MappingError
 from gateway.model.secrets import SecretRules
 from gateway.service.state.running_configuration import running_configuration
 from gateway.snmp.commands.command import SecretArguments
 from gateway.yaml_documents import DocumentError
+
+if TYPE_CHECKING:  # an agent whose clients cannot write reads no mapping
+    from gateway.mapping.rules import Mapping as MappingFile
 
 log = structlog.get_logger(__name__)
 
@@ -24,6 +25,8 @@ _EVERY_NAME: Final = ""
 
 def secret_arguments(mappings: Iterable[MappingFile]) -> SecretArguments:
     """Return the arguments whose values no owner is shown."""
+    from gateway.mapping.files import secret_patterns  # noqa: PLC0415  see above
+
     mappings = tuple(mappings)
     return SecretArguments(
         SecretRules(pattern for mapping in mappings for pattern in secret_patterns(mapping)),
@@ -77,6 +80,8 @@ _ALL: Final = SecretArguments(SecretRules([_EVERY_NAME]))
 
 
 def _of(loaded: LoadedConfiguration) -> SecretArguments:
+    from gateway.mapping.override_files import load_with_overrides  # noqa: PLC0415  see above
+
     return secret_arguments(
         load_with_overrides(loaded.mapping_files, loaded.override_files).mappings.values()
     )

@@ -24,9 +24,6 @@ from gateway.config.running import FileCopies, RunningFiles
 from gateway.config.snmp import CLIENTS, SnmpSettings
 from gateway.durable_files import write_durably
 from gateway.file_owners import distrust
-from gateway.mapping.override_files import load_with_overrides
-from gateway.mapping.override_rules import OverrideFile
-from gateway.mapping.rules import Mapping as MappingFile
 from gateway.service.state.report import in_use
 from gateway.service.state.running_addresses import (
     Addresses,
@@ -57,6 +54,8 @@ def note_running(loaded: LoadedConfiguration) -> Path:
     """
     wanted = loaded.with_copies()
     if wanted.mapping_files or wanted.override_files:
+        from gateway.mapping.override_files import load_with_overrides  # noqa: PLC0415  few have own files
+
         load_with_overrides(wanted.mapping_files, wanted.override_files)
     copy = loaded.state_folder / RUNNING
     # Removed first: the policy of an earlier run must not be read with this copy.
@@ -239,6 +238,10 @@ def changes(wanted: LoadedConfiguration, running: LoadedConfiguration) -> Change
     Raises:
         DocumentError: a mapping or an override file is wrong.
     """
+    # `run` and all front ends import this module, and read no mapping.
+    from gateway.mapping.override_rules import OverrideFile  # noqa: PLC0415
+    from gateway.mapping.rules import Mapping as MappingFile  # noqa: PLC0415
+
     keys = list(changed_keys(running.settings, wanted.settings))
     return Changes(
         any(_is_policy(key) for key in keys),

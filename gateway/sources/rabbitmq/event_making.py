@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gateway.mapping.files import MappingError, event_schemas, secret_patterns
+from gateway.mapping.errors import MappingError
+from gateway.mapping.files import event_schemas, secret_patterns
 from gateway.mapping.paths import Json, ReadPath, compile_path
 from gateway.mapping.rules import ArgumentRule, EventRule
 from gateway.mapping.rules import Mapping as MappingFile

@@ -21,8 +21,7 @@ from gateway.policy.publishing import PolicyPublisher
 from gateway.service.state.snmp_security import enterprise_of, read_engine, stored_keys, write_user
 from gateway.snmp.ber import Oid
 from gateway.snmp.message import GET_NEXT
-from gateway.snmp.oid_registry import DEFAULT_ROOT
-from gateway.snmp.registry_files import read_registry
+from gateway.snmp.oid_registry import DEFAULT_ROOT, read_registry
 from gateway.snmp.v3.algorithms import AES128, SHA256
 from gateway.snmp.v3.users import credentials
 from tests.bench.feed_player import FeedPlayer

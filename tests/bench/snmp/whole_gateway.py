@@ -16,8 +16,7 @@ from gateway.demo.node_setup import free_ports
 from gateway.dialects.qmf.agent import ManagedObject
 from gateway.jmx.names import object_name
 from gateway.snmp.ber import Oid
-from gateway.snmp.oid_registry import DEFAULT_ROOT
-from gateway.snmp.registry_files import read_registry
+from gateway.snmp.oid_registry import DEFAULT_ROOT, read_registry
 from tests.bench.jmx.programs import Load, compile_java, load_client
 from tests.bench.latency.agent import AGENT_USER, GATEWAY_USER, LinkedAgent
 from tests.bench.latency.site import endpoint_of, grant, linked, url_of

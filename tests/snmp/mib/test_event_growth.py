@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gateway.mapping.rules import Mapping
 from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
 from gateway.model.values import ValueType
-from gateway.snmp.oid_registry import OidRegistry, Status
-from gateway.snmp.registry_files import parse_registry, registry_text
+from gateway.snmp.oid_registry import OidRegistry, Status, parse_registry
+from gateway.snmp.registry_files import registry_text
 from gateway.snmp.registry_growth import (
     RegistryFullError,
     argument_units,

@@ -34,7 +34,8 @@ from gateway.snmp.fixed_mib import (
 )
 from gateway.snmp.notifications.bound_events import NO_POINTER, bind_event, bind_own_event
 from gateway.snmp.notifications.notification import Notification
-from gateway.snmp.registry_files import parse_registry, read_registry, registry_text
+from gateway.snmp.oid_registry import parse_registry, read_registry
+from gateway.snmp.registry_files import registry_text
 from gateway.snmp.row_columns import RowColumn
 from tests.components.shop import START, agent, hall, source
 from tests.snmp.datagrams import read_varbinds, varbind

@@ -27,8 +27,8 @@ from gateway.shipped_files import shipped_folder
 from gateway.snmp.mib.clauses import plain, units_clause
 from gateway.snmp.mib.lint import base_folders, lint, pysmi_complaints, smilint_complaints
 from gateway.snmp.mib.module import module_text
-from gateway.snmp.oid_registry import ElementEntry, OidRegistry, Status
-from gateway.snmp.registry_files import generated, read_registry, registry_text
+from gateway.snmp.oid_registry import ElementEntry, OidRegistry, Status, read_registry
+from gateway.snmp.registry_files import generated, registry_text
 from gateway.snmp.registry_growth import extend, extend_events, new_registry, reserve
 from gateway.snmp.syntax import Syntax
 from tests.hypothesis_profiles import examples

@@ -19,8 +19,10 @@ from gateway.snmp.oid_registry import (
     OidRegistry,
     Status,
     Twin,
+    parse_registry,
+    read_registry,
 )
-from gateway.snmp.registry_files import parse_registry, read_registry, registry_text
+from gateway.snmp.registry_files import registry_text
 from gateway.snmp.syntax import Syntax
 from gateway.yaml_documents import DocumentError
 

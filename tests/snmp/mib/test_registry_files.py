@@ -11,7 +11,8 @@ import pytest
 from gateway.mapping.files import load_mapping
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
-from gateway.snmp.registry_files import SiteRegistry, generate_files, read_registry, registry_text
+from gateway.snmp.oid_registry import read_registry
+from gateway.snmp.registry_files import SiteRegistry, generate_files, registry_text
 from gateway.snmp.registry_growth import extend
 from gateway.snmp.registry_lookup import SeenSchemas
 from gateway.yaml_documents import DocumentError

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gateway.mapping.rules import Mapping
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind, NamedValue
 from gateway.model.values import ValueType
-from gateway.snmp.oid_registry import ElementEntry, OidRegistry, Status, Twin
-from gateway.snmp.registry_files import parse_registry, registry_text
+from gateway.snmp.oid_registry import ElementEntry, OidRegistry, Status, Twin, parse_registry
+from gateway.snmp.registry_files import registry_text
 from gateway.snmp.registry_growth import (
     MAX_COLUMNS_PER_CLASS,
     RegistryFullError,
