@@ -10,9 +10,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.schema import Argument, ClassSchema, Element, EventSchema
 from gateway.snmp.oid_registry import (
     FIRST_ELEMENT_COLUMN,
@@ -44,6 +43,9 @@ from gateway.snmp.syntax import (
     needs_twin,
     unit_of,
 )
+
+if TYPE_CHECKING:  # only `mib gen` hands mappings in
+    from gateway.mapping.rules import Mapping as MappingFile
 
 Units: TypeAlias = Mapping[tuple[str, str], str]
 """``snmp_unit`` of durations and times, by class and element."""
