@@ -235,7 +235,7 @@ class _Reader:
         else:
             found = self._sequence(depth)
         if anchor is not None:
-            self._anchors[anchor] = *found, self._nodes - before
+            self._anchors[anchor] = found[0], found[1], self._nodes - before
         return found
 
     def _count(self, nodes: int, event: Any) -> None:  # noqa: ANN401  as above
