@@ -114,11 +114,11 @@ def totals(
     places = {reader: place for place, broker in enumerate(found) for reader in broker.counted}
     if not places:
         return []
-    place = F.coalesce(*of_readers(places)).alias("place")
+    place_of = F.coalesce(*of_readers(places)).alias("place")
     parts = (
-        steps.select(place, F.col("queue").alias("name"), "published", "delivered"),
-        growing.select(place, F.col("queue").alias("grown")),
-        connections.select(place, "began", "state"),
+        steps.select(place_of, F.col("queue").alias("name"), "published", "delivered"),
+        growing.select(place_of, F.col("queue").alias("grown")),
+        connections.select(place_of, "began", "state"),
     )
     together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts).where(
         F.col("place").isNotNull()
