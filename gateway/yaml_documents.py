@@ -534,7 +534,7 @@ def _severity(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
     names = {severity.name.lower(): severity for severity in Severity if severity is not Severity.CLEARED}
     if isinstance(value, Severity):
         return value
-    if value not in names:
+    if not isinstance(value, str) or value not in names:
         raise ValueError(f"is none of {', '.join(names)}")
     return names[value]
 

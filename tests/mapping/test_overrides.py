@@ -256,6 +256,10 @@ def test_secrets_are_those_of_every_mapping(tmp_path: Path) -> None:
             ),
         ),
         (
+            "events:\n  rabbitmq:connectionClosed: {severity: [minor]}\n",
+            "0.yaml:3: events.rabbitmq:connectionClosed.severity: is none of info, warning, minor, major",
+        ),
+        (
             "secrets: ['name']\n",
             "0.yaml:2: secrets.0: matches 'name' of ",
         ),
