@@ -26,7 +26,7 @@ from gateway.sources.rabbitmq.management_api import (
     spent_on,
 )
 from gateway.sources.rabbitmq.object_names import ObjectName
-from gateway.sources.rabbitmq.object_places import Arrivals, Place, any_within, place_of
+from gateway.sources.rabbitmq.object_places import Arrivals, any_within, place_key
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.path_proof import PathProof
 from gateway.sources.rabbitmq.polling import PollingPlan
@@ -87,6 +87,7 @@ class SingleReadings:
         self._failing: frozenset[str] = frozenset()
         self._refused: set[str] = set()
         self._round: deque[ObjectName] = deque()
+        self._listed_together: dict[tuple[str, ...], set[ObjectName]] = {}
         self._began = 0
         self._read_at: dict[ObjectName, int] = {}
         self._arrivals = Arrivals()
@@ -98,6 +99,7 @@ class SingleReadings:
             self._failing = wanted
             self._refused &= wanted
             self._round.clear()
+            self._listed_together.clear()
             self._began = 0
 
     def next_request(self, paths: PathProof, now: int) -> ObjectRequest | None:
@@ -105,6 +107,7 @@ class SingleReadings:
         if not self._round and self._failing - self._refused and now - self._began >= ROUND:
             self._began = now
             self._round = deque(self._of_a_round())
+            self._listed_together = self._known_beside(self._round)
         while self._round:
             name = self._round.popleft()
             reader = self._readers[name.class_name]
@@ -124,10 +127,25 @@ class SingleReadings:
             islice(dict.fromkeys(self._names_of(class_name)), MAX_SINGLY)
             for class_name in sorted(self._failing - self._refused)
         )
-        places: dict[str, ObjectName] = {}
+        places: dict[tuple[str, ...], ObjectName] = {}
         for name in names:
-            places.setdefault(self._place(name).path, name)
+            places.setdefault(place_key(name), name)
         return sorted(places.values(), key=lambda name: self._read_at.get(name, 0))
+
+    def _known_beside(self, asked: Iterable[ObjectName]) -> dict[tuple[str, ...], set[ObjectName]]:
+        """Return the known objects in the listings that a round reads, by `place_key`.
+
+        They are looked up once for all answers of a round: there may be 100,000 bindings.
+        """
+        beside: dict[tuple[str, ...], set[ObjectName]] = {
+            place_key(name): set() for name in asked if name.class_name in _LISTINGS
+        }
+        for class_name in {class_name for class_name, *_ in beside}:
+            for known in self._view.known.of_class(class_name):
+                names = beside.get(place_key(known.name))
+                if names is not None:
+                    names.add(known.name)
+        return beside
 
     def _names_of(self, class_name: str) -> list[ObjectName]:
         """Return names of a class that are known, or to which others refer, or that stand for any others."""
@@ -137,9 +155,6 @@ class SingleReadings:
         hosts = [one.name.leaf for one in self._view.known.of_class("vhost")]
         unknown = (any_within(class_name, host, indexes) for host in hosts)
         return [*(one for one in unknown if one is not None), *known, *found]
-
-    def _place(self, name: ObjectName) -> Place:
-        return place_of(name, self._readers[name.class_name].rule.listing)
 
     # Answers.
 
@@ -170,16 +185,18 @@ class SingleReadings:
                 effects += self._apply(class_name, document, began, ended)
         if not self._arrivals.arrives(request.name, place, ended):
             return effects
-        for name in self._names_at(place, request.name) - documents.keys():
+        for name in self._expected_at(request) - documents.keys():
             effects += self._stream.apply(self._view.lacked(name, began, ended))
         return effects
 
-    def _names_at(self, place: Place, name: ObjectName) -> set[ObjectName]:
-        """Return the names of known objects that a place shows."""
-        if not place.is_listing:
-            return {name}
-        known = self._view.known.of_class(name.class_name)
-        return {one.name for one in known if self._place(one.name) == place}
+    def _expected_at(self, request: ObjectRequest) -> set[ObjectName]:
+        """Return the objects that an answer shows if the broker has them.
+
+        Objects in a listing that became known after the round began are expected in the next one.
+        """
+        if not request.place.is_listing:
+            return {request.name}
+        return self._listed_together.get(place_key(request.name), set())
 
 
 class QueueOwners:

@@ -27,10 +27,13 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id
+from gateway.sources.rabbitmq.object_places import place_key, place_of
 from gateway.sources.rabbitmq.path_proof import PathProof
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.sources.rabbitmq.imitation import NODE, POLICY, World
 from tests.sources.rabbitmq.story import world
+from tests.sources.rabbitmq.test_source_classes import listed_binding
+from tests.structure.paths import traced
 
 FAILS = Broken("status 500")
 FAILURES = [
@@ -416,6 +419,59 @@ def test_objects_that_are_read_singly_take_a_part_of_the_budget_only() -> None:
     singly = [one for one in shop.broker.requests[before:] if isinstance(one, ObjectRequest)]
     share = len(singly) * again.request_takes / (again.now - since)
     assert 0 < share <= RabbitMqSourceConfig("gateway").polling.budget / 2
+
+
+@pytest.mark.parametrize(
+    ("class_name", "one", "other"),
+    [
+        ("binding", ("/", "till", "queue", "orders", "a"), ("/", "till", "queue", "orders", "b")),
+        ("binding", ("/", "till", "queue", "orders", "a"), ("/", "till", "exchange", "orders", "a")),
+        ("policy", ("/", "all"), ("/", "none")),
+        ("policy", ("/", "all"), ("team", "all")),
+        ("topicPermission", ("/", "anna", "till"), ("/", "anna", "other")),
+        ("topicPermission", ("/", "anna", "till"), ("/", "bert", "till")),
+        ("shovel", ("", "one"), ("", "two")),
+        ("shovel", ("", "one"), ("/", "one")),
+        ("featureFlag", ("one",), ("two",)),
+        ("queue", ("/", "orders"), ("/", "other")),
+        ("parameter", ("/", "shovel", "one"), ("/", "shovel", "two")),
+    ],
+)
+def test_objects_have_one_key_if_they_are_at_one_place(
+    class_name: str, one: tuple[str, ...], other: tuple[str, ...]
+) -> None:
+    names = ObjectName(class_name, one), ObjectName(class_name, other)
+    places = {place_of(name, "listing") for name in names}
+    assert len({place_key(name) for name in names}) == len(places)
+
+
+def test_an_answer_about_one_of_many_bindings_is_not_compared_with_all() -> None:
+    shop, queues = world(), [f"q{number}" for number in range(60)]
+    shop.broker.add_exchange("till", "/")
+    for queue in queues:
+        shop.broker.add_queue(queue)
+        shop.broker.objects["binding"][queue,] = listed_binding(destination=queue)
+    shop.run(60)
+
+    def answer(request: ManagementRequest) -> Answer | None:
+        if isinstance(request, ObjectRequest) and request.name.class_name == "binding":
+            queue = request.name.parts[3]
+            return Document([listed_binding(destination=queue)] if queue in queues else [])
+        return not_listing("bindings")(request)
+
+    shop.broker.failure = answer
+    shop.run(30)
+    before = len(shop.broker.requests)
+    with traced() as trace:
+        shop.run(20)
+    asked = sum(isinstance(request, ObjectRequest) for request in shop.broker.requests[before:])
+    places = sum(function == "place_of" for _, function in trace.calls)
+    assert asked > 2
+    assert places < 20 * asked, "of each request, and not of all bindings"
+    ended = queues.pop(0)
+    shop.run(600)
+    assert f"//till/queue/{ended}/key" not in shop.names("binding"), "two answers lacked it"
+    assert len(shop.names("binding")) == len(queues)
 
 
 def known_object(shop: World, class_name: str) -> KnownObject:
