@@ -8,8 +8,10 @@ decide.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Final
 
 from gateway.dialects.qmf.statuses import Status
@@ -210,13 +212,14 @@ def sign_of_life(name: ObjectName) -> Generator[Lookup, Json, Json]:
         found = yield from _asked(f"{own_path(name)}?columns=vhost,name,idle_since")
         shown = found if isinstance(found, Mapping) else {}
         return shown.get("idle_since") if (shown.get("vhost"), shown.get("name")) == name.parts else None
-    bindings: list[Json] = []
+    bindings: list[str] = []
     for end in ("source", "destination"):
         found = yield from _asked(f"{own_path(name)}/bindings/{end}{_BINDING}")
         if not isinstance(found, list):
             return None
-        bindings += sorted(found, key=str)
-    return bindings
+        bindings += sorted(json.dumps(one, sort_keys=True) for one in found)
+    # There may be 100,000, and a call may be followed for a day.
+    return blake2b("\n".join(bindings).encode(), digest_size=16).hexdigest()
 
 
 def queue_counts() -> Generator[Lookup, Json, QueueCounts | None]:
@@ -283,76 +286,121 @@ MAX_PENDING: Final = 256
 """Maximum number of changes without a certain outcome that are followed at a time."""
 
 
+MAX_UNCLAIMED: Final = 2_000
+"""Maximum number of ends that are kept until a call turns out to be their cause.
+
+No more calls than half of that are under way at a time, and each has ended one object.
+"""
+
+
 @dataclass(slots=True)
 class ReportedEnd:
-    """An event that reports that ``user`` ended an object; ``is_claimed``: a call of the gateway was that."""
+    """An event that reports that the gateway's user ended an object; ``is_claimed``: a call was the cause."""
 
-    user: str
     is_claimed: bool = False
 
 
 @dataclass(slots=True)
 class AwaitedEnd:
-    """An object that a call is to end, or to set.
+    """An object that a call is to end, or to set, and what events report of its name meanwhile.
+
+    A call may be followed for a day in which others make, set and end objects of that name. So only what
+    proves something is kept of the events.
 
     Attributes:
         name: the name of the object.
         number: the number of the object, which another one of the same name does not have.
-        reported: the ends of objects of this name since the begin of the call, in their order. The first is
-            the end of this one.
+        user: the user who changes the broker for the gateway.
+        is_to_end: whether the call is to end the object.
+        first: the user who has ended the first object of the name since the begin of the call, which is this
+            one; ``None`` until an event reports it.
+        is_own: whether an event reports that ``user`` has ended an object of the name since then.
         claimed: the number of other calls that have ended this object before an event reported it.
-        settings: the events since the begin of the call that report that it was set.
+        settings: the first event since the begin of the call that reports that ``user`` set the object, and
+            in front of it the last one before that reports that another user did.
     """
 
     name: ObjectName
     number: int
-    reported: list[ReportedEnd] = field(default_factory=list)
+    user: str
+    is_to_end: bool
+    first: str | None = None
+    is_own: bool = False
     claimed: int = 0
     settings: list[Mapping[str, object]] = field(default_factory=list)
+    _own: list[ReportedEnd] = field(default_factory=list)
 
-    def unclaimed(self, user: str) -> list[ReportedEnd]:
-        """Return the ends by ``user`` that no other call has caused."""
-        return [one for one in self.reported if one.user == user and not one.is_claimed][self.claimed :]
+    def ended(self, user: str, reported: ReportedEnd) -> None:
+        """Note that an event reports that ``user`` ended an object of the name."""
+        if self.first is None:
+            self.first = user
+        if user != self.user:
+            return
+        self.is_own = True
+        if len(self._own) >= MAX_UNCLAIMED:
+            self._own = [one for one in self._own if not one.is_claimed]
+        if len(self._own) < MAX_UNCLAIMED:
+            self._own.append(reported)
+
+    def was_set(self, headers: Mapping[str, object]) -> None:
+        """Note an event that reports that the object was set."""
+        if self.is_to_end or is_set_by(self.user, self.settings):
+            return
+        if headers.get(_USER) != self.user:
+            self.settings.clear()
+        self.settings.append(headers)
+
+    @property
+    def unclaimed(self) -> ReportedEnd | None:
+        """The first end by the gateway's user that no other call has caused; ``None`` if there is none."""
+        unclaimed = (one for one in self._own if not one.is_claimed)
+        return next(itertools.islice(unclaimed, self.claimed, None), None)
 
     @property
     def first_user(self) -> str:
         """The user who ended the object; empty if no event says so."""
         # Of a connection the event names the user who opened it.
-        return self.reported[0].user if self.reported and self.name.class_name != "connection" else ""
+        return self.first if self.first is not None and self.name.class_name != "connection" else ""
 
-    def is_of_other(self, user: str) -> bool:
-        """Return whether only others than ``user`` are known to have ended objects of the name."""
-        return bool(self.first_user) and all(one.user != user for one in self.reported)
+    @property
+    def is_of_other(self) -> bool:
+        """Whether only others than the gateway's user are known to have ended objects of the name."""
+        return bool(self.first_user) and not self.is_own
 
-    def patience(self, user: str) -> int:
-        """Return for how long events are awaited when the object is gone (ns).
+    @property
+    def patience(self) -> int:
+        """For how long events are awaited when the object is gone (ns).
 
-        A deletion by ``user`` that is still under way may end the next object of the name.
+        A deletion by the gateway's user that is still under way may end the next object of the name.
         """
-        if self.is_of_other(user):
+        if self.is_of_other:
             return CERTAIN_AFTER
-        return 0 if self.reported else EVENT_DELAY
+        return 0 if self.first is not None else EVENT_DELAY
 
 
 @dataclass(slots=True)
 class AwaitedEnds:
-    """The objects that calls are to end, and the users who ended them, as the broker's events say."""
+    """The objects that calls are to end or to set, and who did that, as the broker's events say.
 
+    ``user`` is the one who changes the broker for the gateway.
+    """
+
+    user: str
     _ends: list[AwaitedEnd] = field(default_factory=list)
 
-    def await_end(self, name: ObjectName, number: int) -> AwaitedEnd:
-        """Await the end of an object, until `forget`."""
-        end = AwaitedEnd(name, number)
+    def await_end(self, name: ObjectName, number: int, *, is_to_end: bool) -> AwaitedEnd:
+        """Await that an object is ended or set, until `forget`."""
+        end = AwaitedEnd(name, number, self.user, is_to_end)
         self._ends.append(end)
         return end
 
     def ended(self, name: ObjectName, user: object) -> None:
         """Apply an event that reports that ``user`` ended an object."""
         if isinstance(user, str):
-            reported = ReportedEnd(user)
+            reported = ReportedEnd()
             for end in self._ends:
                 if end.name == name:
-                    end.reported.append(reported)
+                    end.ended(user, reported)
 
     def was_set(self, key: str, headers: Mapping[str, object]) -> None:
         """Apply an event of this routing key, which may report that an object was set."""
@@ -360,18 +408,18 @@ class AwaitedEnds:
         name = tuple(headers.get(one) for one in _INDEXES.get(class_name, ()))
         for end in self._ends:
             if end.name.class_name == class_name and end.name.parts == name:
-                end.settings.append(headers)
+                end.was_set(headers)
 
-    def claim(self, end: AwaitedEnd, user: str) -> bool:
-        """Return whether a call of ``user`` has ended its object, which is gone.
+    def claim(self, end: AwaitedEnd) -> bool:
+        """Return whether a call has ended its object, which is gone.
 
         Each end that an event reports is of one call. Of several calls without such an event the first has
         ended the object.
         """
-        if unclaimed := end.unclaimed(user):
-            unclaimed[0].is_claimed = True
+        if (unclaimed := end.unclaimed) is not None:
+            unclaimed.is_claimed = True
             return True
-        if end.claimed or any(one.user == user for one in end.reported):
+        if end.claimed or end.is_own:
             return False
         for other in self._ends:
             other.claimed += other is not end and (other.name, other.number) == (end.name, end.number)

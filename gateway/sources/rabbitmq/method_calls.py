@@ -129,7 +129,7 @@ class MethodCalls:
         self._deadlines: dict[int, int] = {}
         self._changes_wait = changes_wait
         self._received_until = received_until
-        self._ends = AwaitedEnds()
+        self._ends = AwaitedEnds(writer)
         self._followed = 0
 
     # Requests of users.
@@ -353,7 +353,7 @@ class MethodCalls:
         status, text = Status.OK, "OK"
         outputs: Values = ()
         failure: CallFailedError | None = None
-        end = self._ends.await_end(target.name, target.number)
+        end = self._ends.await_end(target.name, target.number, is_to_end=method.ends)
         are_received = not self._answers.visibility.events_missing
         invocation = replace(invocation, user=self._writer if are_received else "", settings=end.settings)
         awaited = AwaitedEffect(target, method, invocation, end, self._now)
@@ -419,7 +419,7 @@ class MethodCalls:
         if at_once and shown is False:
             at_once = yield from self._is_same(awaited, answered)
         # What is not answered may still be under way, to another object of the name.
-        is_doubtful = failure is not None and method.ends and awaited.end.is_of_other(self._writer)
+        is_doubtful = failure is not None and method.ends and awaited.end.is_of_other
         if shown is None or is_doubtful or not (shown or at_once):
             # Without a status: an agent sends nothing now; the answer to its console follows.
             seen = "the broker lists one of its name" if shown is False and method.ends else ""
@@ -427,7 +427,8 @@ class MethodCalls:
             self._end(Answered(Answer(call.token, Outcome.UNKNOWN, peer_line(unseen))))
             shown = yield from self._followed_up(awaited, is_answered=failure is None)
         if shown and failure is None:
-            self._ends.claim(awaited.end, self._writer)
+            if method.ends:
+                self._ends.claim(awaited.end)
             return Status.OK, text
         if shown:
             return self._done_by(awaited, text)
@@ -444,9 +445,9 @@ class MethodCalls:
         if awaited.method.ends:
             shown = yield from self._look(awaited, 0)
             until = self._now + EVENTS_FIRST
-            while shown and not awaited.end.unclaimed(self._writer) and self._now < until:
+            while shown and awaited.end.unclaimed is None and self._now < until:
                 yield Pause(LOOK_AGAIN)
-            if shown and awaited.end.unclaimed(self._writer) and self._ends.claim(awaited.end, self._writer):
+            if shown and awaited.end.unclaimed is not None and self._ends.claim(awaited.end):
                 return Status.OK, f"it is gone; before: {failure.text}"
             if shown is False and failure.status == Status.UNKNOWN_OBJECT:
                 return Status.NOT_APPLIED, f"the answer was: {failure.text}; but it lists it"
@@ -457,9 +458,9 @@ class MethodCalls:
         if not awaited.method.ends:
             return Status.OK, f"the queue is empty; before: {text}"
         user = awaited.end.first_user
-        if awaited.end.is_of_other(self._writer):
+        if awaited.end.is_of_other:
             return Status.UNKNOWN_OBJECT, f"user {user!r} has ended it; before: {text}"
-        if not self._ends.claim(awaited.end, self._writer):
+        if not self._ends.claim(awaited.end):
             return Status.UNKNOWN_OBJECT, f"another operation has ended it; before: {text}"
         if user not in {"", self._writer}:
             return Status.OK, f"user {user!r} had ended it, and this the next of its name; before: {text}"
@@ -517,7 +518,7 @@ class MethodCalls:
                 yield Pause(SECOND)
                 if ends and self._present(awaited.target) is None:
                     gone_at = gone_at or self._now
-                    if self._now >= gone_at + awaited.end.patience(self._writer):
+                    if self._now >= gone_at + awaited.end.patience:
                         return True
                 elif self._now >= read_at:
                     shown = yield from self._look(awaited, 0)

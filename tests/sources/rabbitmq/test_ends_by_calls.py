@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from gateway.dialects.qmf.messages import (
@@ -11,6 +13,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import BacklogFollows
 from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.change_proofs import AwaitedEnd, AwaitedEnds, is_set_by, overwritten
 from gateway.sources.rabbitmq.management_api import Document, NotFound
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
@@ -19,6 +22,7 @@ from gateway.sources.rabbitmq.management_changes import (
     Lookup,
     Unanswered,
 )
+from gateway.sources.rabbitmq.object_names import ObjectName
 from tests.sources.rabbitmq.imitation import NODE
 from tests.sources.rabbitmq.play import BEFORE_DELETION, Play, passed, queue
 from tests.sources.rabbitmq.story import CONNECTED_AT
@@ -134,6 +138,67 @@ def test_one_of_two_deletions_ended_the_queue_whose_event_comes_late() -> None:
     lives(play, "writer")
     found += responses(play, 10)
     assert sorted(one.status for one in found) == [Status.OK, Status.UNKNOWN_OBJECT]
+
+
+def test_a_purge_is_not_the_end_of_the_queue() -> None:
+    play = Play()
+    deletes(play, NO_ANSWER)
+    play.looks("queues/", queue())
+    play.calls("queue", "orders", "purge")
+    play.purges(Changed(), messages_ready=3)
+    passed(play, 2, queue(messages_ready=0))
+    (purged,) = [one for one in play.reported() if isinstance(one, MethodResponse)]
+    lives(play, "writer")
+    (deleted,) = responses(play, 10)
+    assert (purged.status, deleted.status) == (Status.OK, Status.OK)
+
+
+NAME = ObjectName("parameter", ("/", "shovel", "move"))
+
+
+def set_by(user: str, value: str) -> dict[str, object]:
+    """Return the headers of the event that reports that a user set the parameter."""
+    named = {"vhost": "/", "component": "shovel", "name": "move"}
+    return {**named, "value": value, "user_who_performed_action": user}
+
+
+def test_of_the_events_that_set_an_object_those_are_kept_that_prove_something() -> None:
+    """A call may be followed for a day, in which others set its object all the time."""
+    awaited = AwaitedEnds("writer")
+    end, deletion = (awaited.await_end(NAME, 1, is_to_end=ends) for ends in (False, True))
+    for number in range(1_000):
+        awaited.was_set("parameter.set", set_by("app", str(number)))
+    assert overwritten("writer", {"value": "mine"}, end.settings) == ("", [])
+    for user in ("writer", "app", "writer"):
+        awaited.was_set("parameter.set", set_by(user, user))
+    assert is_set_by("writer", end.settings)
+    assert overwritten("writer", {"value": "mine"}, end.settings) == ("app", ["value"])
+    assert end.settings == [set_by("app", "999"), set_by("writer", "writer")]
+    assert deletion.settings == []
+
+
+def test_of_the_ends_of_a_name_those_are_kept_that_a_call_may_have_caused() -> None:
+    awaited = AwaitedEnds("writer")
+    earlier, later = (awaited.await_end(NAME, number, is_to_end=True) for number in (1, 2))
+    for _ in range(10_000):
+        awaited.ended(NAME, "app")
+    assert earlier.is_of_other
+    assert earlier.first_user == "app"
+    for _ in range(10_000):
+        awaited.ended(NAME, "writer")
+    assert not earlier.is_of_other
+    assert earlier.first_user == "app"
+    found = size_of(earlier)
+    for _ in range(10_000):
+        awaited.ended(NAME, "writer")
+    assert size_of(earlier) == found
+    assert awaited.claim(later)
+    assert awaited.claim(earlier)
+
+
+def size_of(end: AwaitedEnd) -> int:
+    """Return about how many bytes an awaited end occupies."""
+    return len(pickle.dumps(end))
 
 
 def test_an_object_that_ends_right_after_it_was_set_was_set() -> None:
