@@ -14,7 +14,8 @@ from typing import Final
 _TOKEN: Final = re.compile(r"\\\\|\\([tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
 """A pair of backslashes, which is no escape, or an escape, whose rest is the group."""
 
-_NOT_PLAIN: Final = re.compile(r"(\\*)([^ -\[\]-~\\])")
+# Not begun within a run of backslashes, each of which would be read to the end of the run.
+_NOT_PLAIN: Final = re.compile(r"(?<!\\)(\\*)([^ -\[\]-~\\])")
 """A character that is no printable ASCII, with the backslashes in front of it."""
 
 _PARTIAL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:x[0-9a-f]?|u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?\Z")

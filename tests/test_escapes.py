@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,3 +71,12 @@ def test_a_cell_of_csv_is_no_formula(text: str, cell: str) -> None:
 
 def test_json_means_the_same() -> None:
     assert printable_json('{\n"a": "\u202e\\n\x9b"}') == r'{ "a": "\u202e\n\u009b"}'
+
+
+def test_a_run_of_backslashes_takes_linear_time() -> None:
+    """Each of them was compared with the whole rest of the run: a minute and more."""
+    text = "\\" * 100_000
+    began = process_time()
+    assert printable(f"{text}a\n") == f"{text}a\\n"
+    assert unescaped(escaped(f"{text}a\n")) == f"{text}a\n"
+    assert process_time() - began < 10

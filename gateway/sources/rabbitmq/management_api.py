@@ -384,7 +384,7 @@ def demanded_pause(retry_after: str, now: datetime) -> int:
         return min(int(text[:_PAUSE_DIGITS]) * SECOND, LONGEST_DEMANDED)
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # a year of twenty digits
         return 0
     seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
     return min(max(0, int(seconds * SECOND)), LONGEST_DEMANDED)
@@ -594,7 +594,8 @@ class ArrayDecoder:
 _IN_PARTS_OCTETS: Final = 4 * 1024 * 1024
 """Size of a body up to which a listing that is no JSON is read in parts: a second of work at most."""
 _ITEMS: Final = re.compile(r'\s*(?:\[|\{(?:[^\[{]*,)?\s*"items"\s*:\s*\[)')
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+# No whole strings: one that does not end would be read to the end of the body from each quote in it.
+_TOKEN: Final = re.compile(r'\\.|["\[\]{},]', re.DOTALL)
 
 
 def listing_in_parts(body: bytes) -> Document | None:
@@ -624,9 +625,12 @@ def listing_in_parts(body: bytes) -> Document | None:
 def _parts_of(text: str, start: int) -> tuple[list[str], int] | None:
     """Return the texts of the elements of the array whose first one begins there, and where it ends."""
     slices: list[str] = []
-    depth, begin = 0, start
+    depth, begin, is_in_string = 0, start, False
     for token in _TOKEN.finditer(text, start):
         mark = token[0]
+        is_in_string ^= mark == '"'
+        if is_in_string:
+            continue
         if depth == 0 and mark in {",", "]"}:
             slices.append(text[begin : token.start()])
             begin = token.end()

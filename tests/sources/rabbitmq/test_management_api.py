@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -121,6 +122,8 @@ def test_a_404_of_a_node_without_management_api_says_nothing_of_an_object(
         (503, "", 0),
         (503, "-1", 0),
         (503, "9" * 5_000, 60),
+        (503, f"Fri, 27 Nov {'9' * 20} 12:00:00 GMT", 0),
+        (503, f"Fri, 27 Nov 2026 12:00:09 +{'9' * 20}", 0),
         (503, "Fri, 27 Nov 2026 12:00:09 GMT", 9),
         (503, "Fri, 27 Nov 2026 11:00:00 GMT", 0),
         (429, "Fri, 27 Nov 2036 12:00:00 GMT", 60),
@@ -246,6 +249,15 @@ def test_one_object_of_a_listing_that_is_no_json_costs_no_other(form: bytes, bad
 )
 def test_what_is_no_whole_listing_is_none(body: bytes) -> None:
     assert answer_of(200, body) == NO_JSON
+
+
+@pytest.mark.parametrize("piece", [b'\\"', b'"', b"\\\\", b",", b"{", b'"\\'])
+def test_a_listing_that_was_cut_takes_linear_time(piece: bytes) -> None:
+    """A string that does not end was read to the end of the body from each quote in it."""
+    body = b'["' + piece * (160_000 // len(piece))
+    began = process_time()
+    assert answer_of(200, body) == NO_JSON
+    assert process_time() - began < 10
 
 
 @given(st.text(alphabet='[]{},:"0 1N\\e\n', max_size=20))

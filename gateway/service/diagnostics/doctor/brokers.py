@@ -213,7 +213,7 @@ class _Account:
     def _compare_clocks(self, response: httpx.Response) -> None:
         try:
             date = parsedate_to_datetime(response.headers["date"])
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, OverflowError):
             return
         now = dt.datetime.now(tz=dt.UTC) - response.elapsed / 2
         self.skew = (date.replace(tzinfo=date.tzinfo or dt.UTC) - now).total_seconds()
