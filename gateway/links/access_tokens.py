@@ -50,6 +50,10 @@ class TokenError(CredentialsError):
         super().__init__(text)
         self.passing = passing
 
+    def again(self) -> TokenError:
+        """Return the error for another caller: one that is raised again has the former traceback, too."""
+        return TokenError(str(self), passing=self.passing)
+
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
@@ -134,7 +138,7 @@ class TokenEndpoint:
             raise TokenError(
                 f"{self._named} issues tokens without a lifetime: 'expires_in' is no number above 0"
             )
-        return SecretStr(token), min(float(lifetime), LONGEST_LIFETIME)
+        return SecretStr(token), float(min(lifetime, LONGEST_LIFETIME))  # an int may be no float
 
     def _refusal(self, status: int, error: str) -> str:
         said = f"{error}, status {status}" if error else f"status {status}"
@@ -203,10 +207,12 @@ class AccessToken:
                 self._renewing()
             return self._token.get_secret_value()
         if self._failure is not None and now < self._not_before:
-            raise self._failure
+            raise self._failure.again()
         await self._renewed()
-        if self._token is None or self._failure is not None:
-            raise self._failure or TokenError("there is no token")
+        if self._failure is not None:
+            raise self._failure.again()
+        if self._token is None:
+            raise TokenError("there is no token")
         return self._token.get_secret_value()
 
     async def other_than(self, refused: str) -> str | None:
@@ -255,7 +261,7 @@ class AccessToken:
             if str(error) != str(self._failure or ""):
                 left = max(self._expires - clock(), 0)
                 log.warning("token-not-renewed", reason=str(error), former_expires_in=round(left))
-            self._failure = error
+            self._failure = error.again()
             return
         self._failure, self._pause = None, FIRST_PAUSE_SECONDS
         # An issuer may issue the same token again until it expires.

@@ -142,8 +142,52 @@ async def test_an_issuer_that_is_not_there_is_asked_after_pauses(tmp_path: Path)
         await secret.current()
     with pytest.raises(CredentialsError) as second:
         await secret.current()
-    assert second.value is first.value, "within the pause nothing is sent"
+    assert str(second.value) == str(first.value)
     assert first.value.passing
+
+
+async def test_callers_within_the_pause_have_an_error_each_and_nothing_is_sent(tmp_path: Path) -> None:
+    """One that is raised again and again has the traceback of every time."""
+    issuer = issuer_of(SHORT)
+    issuer.answer = 503, b""
+    async with issuer.serving():
+        secret = login(issuer, tmp_path)
+        errors = []
+        for _ in range(50):
+            with pytest.raises(CredentialsError, match="status 503") as refused:
+                await secret.current()
+            errors.append(refused.value)
+    assert len(set(map(id, errors))) == len(errors)
+    assert len(issuer.forms) < 10
+
+
+@pytest.mark.parametrize("lifetime", ["9" * 400, "1e400", "3600", '"3600"'])
+async def test_a_token_of_any_lifetime_is_used(tmp_path: Path, lifetime: str) -> None:
+    issuer = issuer_of(SHORT)
+    issuer.answer = 200, b'{"access_token": "a", "expires_in": %s}' % lifetime.encode()
+    async with issuer.serving():
+        assert await login(issuer, tmp_path).current() == "a"
+
+
+async def test_a_reload_asks_all_issuers_at_the_same_time(tmp_path: Path) -> None:
+    """Each that does not answer takes 20 s, and a command waits for half a minute."""
+    both, logins = asyncio.Barrier(2), Logins()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"+other")  # the end of the form
+        await both.wait()
+        body = b'{"access_token": "a"}'
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = "http://{}:{}".format(*server.sockets[0].getsockname())
+    async with server:
+        for name in ("one", "two"):
+            issuer = issuer_of(SHORT)
+            issuer.url = f"{url}/{name}"
+            login(issuer, tmp_path, logins)
+        assert await logins.read_again() == [f"token of gateway ({url}/{name})" for name in ("one", "two")]
 
 
 async def test_the_former_token_is_used_until_it_expires(tmp_path: Path) -> None:
