@@ -147,8 +147,9 @@ async def _reloaded(path: Path, *, waits: bool) -> tuple[OperationAnswer, bool]:
                 answer = await session.reload()
                 if answer.outcome is Outcome.APPLIED:
                     return answer, waits and await session.core_again(AGAIN_SECONDS)
-                # A core that ends does not answer what it has not read; nor is that carried out then.
-                if is_last or answer.outcome not in {Outcome.SOURCE_DOWN, Outcome.UNKNOWN}:
+                # A core that ends does not answer what it has not read; nor is that carried out then. What a
+                # core answers has the number of the request, also where it does not know what holds.
+                if is_last or answer.request:
                     return answer, False
         except CommandError as error:
             if is_last or error.code is not ExitCode.UNREACHABLE:

@@ -152,7 +152,8 @@ class LoginReport(FeedStruct, frozen=True, tag="login"):
 class ReloadRequest(FeedStruct, frozen=True, tag="reload"):
     """A request to take the policy from the file of the configuration again.
 
-    Its answer is an `OperationAnswer`: ``APPLIED``, or ``REFUSED`` where the file is wrong.
+    Its answer is an `OperationAnswer`: ``APPLIED``, ``REFUSED`` where the file is wrong, or ``UNKNOWN`` where
+    an error of the core left open what of it holds.
 
     Attributes:
         request: the front end's number for it, unique on its connection.

@@ -12,14 +12,23 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from gateway.config.files import load_configuration
 from gateway.feed.messages import VERSION
-from gateway.feed.operations import InvokeMethod, OperationAnswer, OperationRequest, SetElements
+from gateway.feed.operations import (
+    InvokeMethod,
+    OperationAnswer,
+    OperationRequest,
+    ReloadRequest,
+    SetElements,
+)
 from gateway.feed.records import Hello, Record
-from gateway.feed.server import FeedServer
+from gateway.feed.server import FeedServer, Reload, Reply, refuse_operation
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.outcome_codes import OF_OUTCOME
+from gateway.service.state.running_configuration import note_running
+from gateway.state_folder import held
 from tests.components.command_line import COMMAND, Ended, Site, amqp_gateway, environment
 from tests.components.policy import UNRESTRICTED
 from tests.components.scripted_operations import ScriptedOperations, nothing
@@ -36,8 +45,10 @@ NEVER_READ = "shop1/till/hall1|till9"
 
 
 @asynccontextmanager
-async def core(site: Site, operations: ScriptedOperations, *more: Record) -> AsyncIterator[None]:
-    """Run a core that knows a till, and ``more``, and answers as ``operations`` says."""
+async def core(
+    site: Site, operations: ScriptedOperations, *more: Record, reload: Reload = refuse_operation
+) -> AsyncIterator[None]:
+    """Run a core that knows a till, and ``more``, and answers as ``operations`` and ``reload`` say."""
     site.configure(operations={"deadline": "1min"})
     reported = (UNRESTRICTED, *KNOWN, till(1), *more)
     feed = FeedServer(
@@ -45,6 +56,7 @@ async def core(site: Site, operations: ScriptedOperations, *more: Record) -> Asy
         Hello(VERSION, 1, GATEWAY_ID, START),
         lambda: (reported, 1),
         asked=operations.asked,
+        reload=reload,
     )
     await feed.start()
     try:
@@ -249,3 +261,19 @@ async def test_a_core_that_ends_leaves_it_unknown(site: Site) -> None:
     ended = await end(process)
     assert ended.code is ExitCode.UNKNOWN_OUTCOME
     assert ended.reported[0].startswith("amqp-gateway: unknown: ")
+
+
+async def test_a_reload_of_which_a_core_does_not_know_what_holds_is_requested_once(site: Site) -> None:
+    requests: list[ReloadRequest] = []
+    text = "the policy was applied; an internal error of the gateway"
+
+    def reload(request: ReloadRequest, reply: Reply) -> None:
+        requests.append(request)
+        reply(OperationAnswer(request.request, "", Outcome.UNKNOWN, text))
+
+    async with core(site, ScriptedOperations(), reload=reload):
+        note_running(load_configuration(site.configuration))
+        with held(site.state.path, patience_seconds=0):
+            ended = await ran(site, "reload")
+    assert (ended.code, len(requests)) == (ExitCode.UNKNOWN_OUTCOME, 1)
+    assert text in ended.errors

@@ -110,22 +110,33 @@ class ConfigurationReload:
             by: who requested it, one line.
 
         Returns:
-            The outcome, ``APPLIED`` or ``REFUSED``, and what was applied, or what is wrong.
+            The outcome, ``APPLIED`` or ``REFUSED``, and what was applied, or what is wrong. ``UNKNOWN`` after
+            an internal error behind which a part may hold; the text then has what was applied before it.
         """
         async with self._lock:
             try:
                 # Some 100 ms of work, in which the core goes on.
-                wanted, found = await asyncio.to_thread(self._read)
-                texts = self._apply(wanted, found, by)
+                running, found = await asyncio.to_thread(self._read)
+                # Before it holds: a process that is restarted must not read the former one. Also where
+                # nothing differs: the files of communities are read again, which no configuration contains.
+                note_reload(self._running.state_folder, running)
             except (DocumentError, MappingError, SecretError, StateError, OSError, re.error) as error:
                 log.warning("not-reloaded", reason="nothing was changed", wrong=str(error), by=by)
                 return Outcome.REFUSED, f"nothing was changed: {error}"
-            await asyncio.to_thread(note_addresses, self._running.state_folder, self._running)
-            if places := await self._target.read_secrets_again():
-                texts.append(f"{SECRETS_RENEWED}{', '.join(places)}")
+            except Exception as error:
+                log.exception("reload-failed", applied=[], by=by)
+                return Outcome.REFUSED, f"nothing was changed: {_internal(error)}"
+            texts: list[str] = []
+            try:
+                await self._apply(running, found, by, texts)
+            except Exception as error:
+                log.exception("reload-failed", applied=texts, by=by)
+                texts.append(f"{_internal(error)}: whether all else was applied is not known; reload again")
+                return Outcome.UNKNOWN, "; ".join(texts)
             return Outcome.APPLIED, "; ".join(texts) or UNCHANGED
 
     def _read(self) -> tuple[LoadedConfiguration, Changes]:
+        """Return the configuration with which the core is to run, and what of it differs."""
         wanted = load_configuration(self._running.path).with_copies()
         known = load_with_overrides(wanted.mapping_files, wanted.override_files)
         if wanted.mapping_files or wanted.override_files:
@@ -133,18 +144,14 @@ class ConfigurationReload:
         check_patterns(wanted, known.mappings)
         if wanted.settings.snmp.enabled:
             read_communities(wanted, StateFolder(self._running.state_folder))
-        return wanted, changes(wanted, self._running)
+        return self._running.reloaded(wanted), changes(wanted, self._running)
 
-    def _apply(self, wanted: LoadedConfiguration, found: Changes, by: str) -> list[str]:
-        texts = []
-        running = self._running.reloaded(wanted)
-        # Before it holds: a process that is restarted must not read the former one. Also where nothing
-        # differs: the files of communities are read again, which no configuration contains.
-        note_reload(self._running.state_folder, running)
+    async def _apply(self, running: LoadedConfiguration, found: Changes, by: str, texts: list[str]) -> None:
+        """Apply what differs, and add to ``texts`` what was applied."""
         if found.policy or found.clients:
-            roles = wanted.settings.role_set
+            roles = running.settings.role_set
             lines = list(policy_changes(self._running.settings.role_set, roles))
-            receivers = tuple(wanted.settings.snmp.notifications)
+            receivers = tuple(running.settings.snmp.notifications)
             self._target.change_policy(roles, receivers, by, [*found.clients, *lines])
             log.info("policy-reloaded", by=by, changes=len(lines), clients=found.clients)
         if found.policy:
@@ -161,12 +168,18 @@ class ConfigurationReload:
             reason = "this takes effect by a restart of the gateway only"
             log.warning("not-reloaded", reason=reason, changed=list(found.waiting), by=by)
             texts.append(f"these wait for a restart of the gateway: {', '.join(found.waiting)}")
-        return texts
+        await asyncio.to_thread(note_addresses, running.state_folder, running)
+        if places := await self._target.read_secrets_again():
+            texts.append(f"{SECRETS_RENEWED}{', '.join(places)}")
 
     def _start(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _internal(error: Exception) -> str:
+    return f"an internal error of the gateway ({type(error).__name__}, see its log)"
 
 
 def _check(known: LoadedMappings) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from gateway.config.files import load_configuration
 from gateway.feed.operations import OperationAnswer, ReloadRequest
 from gateway.model.operations import Outcome, Principal
 from gateway.policy.rules import RoleSet
+from gateway.service.processes import configuration_reload
 from gateway.service.processes.configuration_reload import ConfigurationReload
 from gateway.service.state.running_configuration import note_running, running_configuration
 from gateway.state_folder import RUNNING_FILES
@@ -31,13 +33,18 @@ class Core:
         self.policies: list[tuple[str, list[str]]] = []
         self.mappings: list[tuple[str, list[str]]] = []
         self.secrets: list[str] = []
+        self.fault = ""
 
     def change_policy(self, roles: RoleSet, receivers: Collection[str], by: str, changes: list[str]) -> None:
         self.receivers = receivers
         assert roles.rules_of("jmx:monitor")
         self.policies.append((by, changes))
+        if self.fault == "change_policy":
+            raise OSError(self.fault)
 
     async def read_secrets_again(self) -> list[str]:
+        if self.fault == "read_secrets_again":
+            raise OverflowError(self.fault)
         return self.secrets
 
     def record_mappings(self, by: str, changes: list[str]) -> None:
@@ -157,6 +164,49 @@ async def test_requests_that_were_taken_are_answered_before_the_core_ends(scene:
     assert "the core starts again" in answers[0].text
     assert answers[1].text == "the gateway runs with this configuration"
     assert len(scene.core.mappings) == 1
+
+
+async def requested(scene: Scene) -> tuple[Outcome, str]:
+    """Return the answer to the request of a front end; the log has what is said to be in it."""
+    answers: list[OperationAnswer] = []
+    with capture_logs() as logged:
+        scene.reload.requested(ReloadRequest(1, Principal("cli", "anna")), answers.append)
+        await scene.reload.finish()
+    (answer,) = answers
+    assert ("see its log" in answer.text) is ("reload-failed" in [entry["event"] for entry in logged])
+    return answer.outcome, answer.text
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "applied"),
+    [
+        ("change_policy", "OSError", ""),
+        ("read_secrets_again", "OverflowError", "the policy was applied: 10 rules of principals changed; "),
+    ],
+)
+async def test_an_error_of_the_gateway_is_answered_with_what_was_applied_before_it(
+    scene: Scene, fault: str, error: str, applied: str
+) -> None:
+    scene.core.fault = fault
+    scene.site.configure(overrides=["overrides.yaml"], policy=POLICY)
+    said = f"{applied}an internal error of the gateway ({error}, see its log)"
+    text = f"{said}: whether all else was applied is not known; reload again"
+    assert await requested(scene) == (Outcome.UNKNOWN, text)
+    scene.core.fault = ""
+    outcome, text = await requested(scene)
+    assert outcome is Outcome.APPLIED
+    assert text.startswith("the policy was applied" if not applied else "the gateway runs with this")
+
+
+async def test_an_error_of_the_gateway_before_anything_was_applied_changes_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = scene.copies
+    scene.site.configure(overrides=["overrides.yaml"], policy=POLICY)
+    monkeypatch.setattr(configuration_reload, "changes", lambda *_: 1 // 0)
+    text = "nothing was changed: an internal error of the gateway (ZeroDivisionError, see its log)"
+    assert await requested(scene) == (Outcome.REFUSED, text)
+    assert (scene.copies, scene.core.policies) == (before, [])
 
 
 @given(content=st.binary(max_size=200))
