@@ -6,7 +6,9 @@ Without that, objects of the same names would be the same ones, with counters th
 
 From a lost connection or a restart on, and after the gateway's start, reports wait until such an object has
 shown that the peer is the same, or a complete reading that it is another one: then those of the former one
-end first.
+end first. If the connection is lost before the reading is complete, and only other objects were shown, whose
+reports these are is never known: they are not used. A reading of one agent decides about that agent only:
+others may report the same classes of other brokers.
 """
 
 from __future__ import annotations
@@ -19,13 +21,18 @@ from typing import Final
 from gateway.inventory.classes import ClassRegistry
 from gateway.mapping.rules import IdentityRule
 from gateway.model.observations import (
+    EVENT_DELAY_BOUNDS,
+    AgentGone,
+    AgentLost,
     ClassLearned,
     EventLearned,
     EventSeen,
+    Gap,
     HeartbeatSeen,
     ObjectSeen,
     Observation,
     PeerReplaced,
+    RecordLost,
     ResyncBegan,
     ResyncEnded,
     SourceState,
@@ -86,6 +93,8 @@ class PeerWatch:
         self._known: dict[str, Peer] = {}  # by class (``package:name``)
         self._shown: dict[str, Peer] = {}
         self._held: deque[Observation] = deque()
+        self._restarts: list[Observation] = []  # of reports that were not used: they hold for the next ones
+        self._left: set[str] = set()  # the agents that are not there, until they show the peer again
         self._suspected_at = 0
         self._is_suspected = False
 
@@ -107,15 +116,11 @@ class PeerWatch:
 
     def passed(self, observation: Observation, now: int) -> Collection[Observation]:
         """Return what is to be applied now of this observation and of earlier ones that wait."""
-        if isinstance(observation, ClassLearned) and self._rule(observation.schema.key) is not None:
-            self._identifying[observation.schema.key] = observation.schema
         if isinstance(observation, SourceStateSeen) and observation.state in _LOST:
-            released = self._decided()
+            released = self._unused(now) if self._foreign() else self._decided()
             self._is_suspected = bool(self._known)
             return [*released, observation]
-        if isinstance(observation, ResyncBegan) and observation.restarted:
-            self._is_suspected = self._is_suspected or bool(self._known)
-        shown = self._identified(observation) if isinstance(observation, ObjectSeen) else None
+        shown = self._noted(observation)
         if not self._is_suspected and not self._is_foreign(shown):
             if shown is not None:
                 self._known.setdefault(shown[0], Peer()).add(shown[1])
@@ -123,13 +128,31 @@ class PeerWatch:
         if isinstance(observation, _PASSES):
             return (observation,)
         self._is_suspected = True
-        self._suspected_at = self._suspected_at if self._held else now
+        if not self._held:
+            self._suspected_at = now
+            self._held.extend(self._restarts)
+            self._restarts.clear()
         self._held.append(observation)
         if shown is not None:
             self._shown.setdefault(shown[0], Peer()).add(shown[1])
         if self._is_settled(observation):
-            return self._decided()
+            return self._decided(observation)
         return ()
+
+    def _noted(self, observation: Observation) -> tuple[str, Peer] | None:
+        """Note classes, restarts and departures; return what an object shows of the peer, with its class."""
+        match observation:
+            case ClassLearned(schema) if self._rule(schema.key) is not None:
+                self._identifying[schema.key] = schema
+            case ResyncBegan(restarted=True):
+                self._is_suspected = self._is_suspected or bool(self._known)
+            case AgentGone(agent) | AgentLost(agent, leaving=True):
+                self._left.add(agent)
+            case ObjectSeen():
+                shown = self._identified(observation)
+                self._left -= set() if shown is None else shown[1].agents
+                return shown
+        return None
 
     def overdue(self, now: int) -> Collection[Observation]:
         """Return what has waited too long for an object that would identify the peer."""
@@ -150,7 +173,12 @@ class PeerWatch:
         return self._classes.identity_rule(f"{key.package}:{key.name}")
 
     def _is_foreign(self, shown: tuple[str, Peer] | None) -> bool:
-        return shown is not None and shown[1].is_other_than(self._known.get(shown[0], Peer()))
+        """Return whether another peer is shown in the place of the known one, not by a further agent."""
+        if shown is None:
+            return False
+        known = self._known.get(shown[0], Peer())
+        is_in_place = not known.agents.isdisjoint(shown[1].agents | self._left)
+        return is_in_place and shown[1].is_other_than(known)
 
     def _foreign(self) -> dict[str, Peer]:
         """Return the classes that show another peer than the known one, and none of its objects."""
@@ -163,20 +191,58 @@ class PeerWatch:
         ends = isinstance(last, ResyncEnded) and last.complete and not last.class_name
         return ends or len(self._held) >= MOST_WAITING
 
-    def _decided(self) -> list[Observation]:
-        """Return what waited, behind the ends of another peer's objects if it is of another one."""
+    def _read(self, agents: set[str], last: Observation | None) -> set[str]:
+        """Return those agents of which nothing is left to be read after the report that decides."""
+        if not isinstance(last, ResyncEnded):
+            return set(agents)
+        return agents & {last.agent, *self._left} if last.agent else agents - last.without
+
+    def _unused(self, now: int) -> list[Observation]:
+        """Forget what waited: it may be of the known peer, of which the rest was not read, or of another one.
+
+        All objects are read again with the next connection; what is not repeated is a gap.
+        """
+        held = list(self._held)
+        shown = ", ".join(map(str, self._foreign().values()))
+        restarts = (one for one in held if isinstance(one, ResyncBegan) and one.restarted)
+        self._restarts = list(dict.fromkeys(restarts))
+        self._held.clear()
+        self._shown.clear()
+        gaps: list[Observation] = [one for one in held if isinstance(one, Gap)]
+        if any(map(_is_once, held)):
+            start = min(self._suspected_at - EVENT_DELAY_BOUNDS[1], now)
+            text = f"the link was lost before it was known whether {shown} is another broker"
+            gaps.append(Gap(start, now, f"{text}: its events until then are not used"))
+        return gaps
+
+    def _decided(self, last: Observation | None = None) -> list[Observation]:
+        """Return what waited, behind the ends of another peer's objects if it is of another one.
+
+        ``last`` is the report that decides; ``None`` if the decision is that the peer is the same.
+        """
         held, foreign = list(self._held), self._foreign()
         out: list[Observation] = []
         for name, shown in foreign.items():
-            known = self._known.pop(name)
-            text = f"another broker, or another run of it, is read, {shown}, in the place of {known}"
-            out.append(PeerReplaced(frozenset(known.agents), text))
+            known = self._known[name]
+            replaced = self._read(known.agents, last)
+            if replaced:
+                text = f"another broker, or another run of it, is read, {shown}, in the place of {known}"
+                out.append(PeerReplaced(frozenset(replaced), text))
+            known.agents -= replaced
+            if not known.agents:
+                del self._known[name]
         for name, shown in self._shown.items():
             self._known.setdefault(name, Peer()).add(shown)
         self._held.clear()
         self._shown.clear()
         self._is_suspected = False
         return [*out, *held]
+
+
+def _is_once(report: Observation) -> bool:
+    """Return whether no later reading shows what was reported: an event, or an end."""
+    is_end = isinstance(report, ObjectSeen) and report.deleted > 0
+    return is_end or isinstance(report, EventSeen | RecordLost)
 
 
 def _peer(rule: IdentityRule, identity: object, place: object, agent: str) -> Peer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,22 @@ import pytest
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
+from gateway.feed.records import GapRecord
 from gateway.mapping.rules import Mapping
-from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
+from gateway.model.observations import (
+    EVENT_DELAY_BOUNDS,
+    AgentLost,
+    ObjectSeen,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.times import HOUR
 from gateway.model.values import ValueType
 from gateway.service.state.restored_objects import restore_source
-from tests.inventory.playbook import AGENT, MAPPING, NOW, QUEUE, VHOST, Playbook, queue, vhost
+from tests.inventory.playbook import AGENT, MAPPING, NOW, QUEUE, VHOST, Playbook, of, queue, vhost
 
 SITE = ClassSchema(
     ClassKey("shop", "site", b"s" * 16),
@@ -138,3 +148,95 @@ def test_reports_of_a_peer_that_shows_nothing_of_itself_wait_for_a_minute(tmp_pa
     assert play.objects()["/|orders"].values[QUEUE.positions["published"]] == 3
     play.tick(2)
     assert play.objects()["/|orders"].values[QUEUE.positions["published"]] == 5
+
+
+@pytest.mark.parametrize(
+    ("identity", "place", "lives", "gained"),
+    [("a", "one.example", [], [27]), ("b", "two.example", ANOTHER, [])],
+    ids=["the same", "another"],
+)
+def test_a_link_that_is_lost_before_everything_was_read_decides_nothing(
+    identity: str, place: str, lives: list[object], gained: list[int], tmp_path: Path
+) -> None:
+    """A cluster that was renamed may show a new node before those that are known."""
+    play = Logged(tmp_path / "one")
+    play.read("a", "one.example", 3)
+    begun = len(play.lives())
+    play.publish(SourceStateSeen(SourceState.CONNECTING), ResyncBegan())
+    play.publish(site("b", "two.example"), queue("orders", "q1", created=NOW - HOUR, published=9))
+    lost = play.publish(ResyncEnded(complete=False), SourceStateSeen(SourceState.DOWN))
+    assert play.lives()[begun:] == []
+    assert of(GapRecord, lost) == [], "no event was received meanwhile"
+    play.read(identity, place, 30)
+    assert play.lives()[begun:] == lives
+    assert play.gained() == gained
+
+
+def test_what_a_peer_that_stays_unknown_reported_once_is_a_gap(tmp_path: Path) -> None:
+    play = Logged(tmp_path / "one")
+    play.read("a", "one.example", 3)
+    begun = len(play.lives())
+    play.publish(SourceStateSeen(SourceState.CONNECTING))
+    play.publish(queue("orders", "q1", created=NOW - HOUR, deleted=NOW))
+    play.tick(3)
+    play.publish(site("b", "two.example"))
+    (gap,) = of(GapRecord, play.publish(SourceStateSeen(SourceState.DOWN)))
+    assert (gap.start, gap.end) == (NOW - EVENT_DELAY_BOUNDS[1], play.now)
+    assert "before it was known whether b at two.example is another broker" in gap.reason
+    assert play.lives()[begun:] == []
+
+
+def test_a_restart_that_a_peer_reported_before_the_link_was_lost_is_one(tmp_path: Path) -> None:
+    play = Logged(tmp_path / "one")
+    play.synchronise(vhost("/", "v1"), queue("orders", "q1", published=3), site("a", "one.example"))
+    play.publish(SourceStateSeen(SourceState.CONNECTING), ResyncBegan(restarted=True))
+    play.publish(site("b", "two.example"), SourceStateSeen(SourceState.DOWN))
+    play.synchronise(vhost("/", "v1"), queue("orders", "q1", published=30), site("a", "one.example"))
+    assert play.gained() == [30], "its counters began again from zero"
+
+
+OTHER = "2.0"
+"""The name of a further agent."""
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_further_agent_of_another_broker_is_read_beside_the_known_one(
+    *, lost: bool, tmp_path: Path
+) -> None:
+    play = Logged(tmp_path / "one")
+    play.read("a", "one.example", 3)
+    begun = len(play.lives())
+    if lost:
+        play.publish(SourceStateSeen(SourceState.CONNECTING), SourceStateSeen(SourceState.SYNCHRONISING))
+    further = replace(site("b", "two.example"), agent=OTHER, native_id="s2")
+    play.publish(ResyncBegan(OTHER), further, ResyncEnded(complete=True, agent=OTHER))
+    play.synchronise(
+        vhost("/", "v1"),
+        queue("orders", "q1", created=NOW - HOUR, published=30),
+        site("a", "one.example"),
+        further,
+    )
+    assert (play.lives()[begun:], play.gained()) == ([], [27])
+    assert {"a", "b"} <= play.objects().keys()
+
+
+def test_an_agent_that_was_not_read_is_not_replaced(tmp_path: Path) -> None:
+    play = Logged(tmp_path / "one")
+    play.read("a", "one.example", 3)
+    begun = len(play.lives())
+    play.publish(SourceStateSeen(SourceState.CONNECTING), ResyncBegan())
+    play.publish(replace(site("b", "two.example"), agent=OTHER, native_id="s2"))
+    play.publish(ResyncEnded(complete=True, without=frozenset({AGENT})))
+    assert play.lives()[begun:] == []
+
+
+def test_another_peer_by_another_agent_is_noticed_when_the_known_one_has_left(tmp_path: Path) -> None:
+    play = Logged(tmp_path / "one")
+    play.read("a", "one.example", 3)
+    begun = len(play.lives())
+    play.publish(AgentLost(AGENT, leaving=True), ResyncBegan(OTHER))
+    host, orders = vhost("/", "v2"), queue("orders", "q2", "v2", published=30)
+    for seen in (replace(site("b", "two.example"), native_id="s2"), host, orders):
+        play.publish(replace(seen, agent=OTHER))
+    play.publish(ResyncEnded(complete=True, agent=OTHER))
+    assert (play.lives()[begun:], play.gained()) == (ANOTHER, [])
