@@ -119,8 +119,9 @@ class UpdateRecord(FeedStruct, frozen=True, tag="update"):
 class DeleteRecord(FeedStruct, frozen=True, tag="delete"):
     """The end of an object. ``inferred``: not reported, but missing from a complete resynchronisation.
 
-    ``number`` identifies the end among those of all objects, for ever, in ascending order; ``received`` is
-    the gateway's clock. A snapshot repeats the last ends, before the objects: a subscriber ignores those
+    ``number`` identifies the end among those of all objects, for ever, in ascending order, but for a core
+    that died while its disk took nothing: the next one gives its last numbers again. ``received`` is the
+    gateway's clock. A snapshot repeats the last ends, before the objects: a subscriber ignores those
     whose number it has received. The number 0 means that nothing ended: the object follows in another version
     of its class.
     """

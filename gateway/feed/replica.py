@@ -205,12 +205,14 @@ class KnownSource:
         generation: the number of the last snapshot that contained the source.
         swept: the number of the last snapshot after which its objects were swept.
         last_end: the number of the last end of one of its objects.
+        present_end: likewise of the ends that the present core has reported.
     """
 
     record: SourceRecord
     generation: int = 0
     swept: int = 0
     last_end: int = 0
+    present_end: int = 0
 
 
 @dataclass(slots=True)
@@ -297,7 +299,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
     def is_known_end(self, record: DeleteRecord) -> bool:
         """Return whether the end of the object was received before: snapshots repeat the last ends."""
         source = self.sources.get(record.source)
-        return source is not None and 0 < record.number <= source.last_end
+        return source is not None and 0 < record.number <= source.present_end
 
     def last_end(self, source: int) -> int:
         """Return the number of the last end of an object of a source; 0 for none."""
@@ -388,6 +390,9 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
             self.event_versions.clear()
             self.access.core_restarted()
             self._tracker.forget_agents()
+            # It reports none that a former core did, and may give a number again that was not on the disk.
+            for source in self.sources.values():
+                source.present_end = 0
             self._view.core_restarted()
             if status.epoch and hello.hides != status.hides:
                 # An operator may have marked a secret: its value must not stay, not even as stale.
@@ -467,7 +472,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         if record.number in self._leaving:
             # The front end has removed what it showed of the source, so the ends that follow are new to it.
             self._leaving.discard(record.number)
-            source.last_end = 0
+            source.last_end = source.present_end = 0
         if self._tracker.source_received(record, now):
             self._view.sources_judged((record.number,))
         if not self.in_snapshot:
@@ -515,6 +520,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         source = self.sources.get(record.source)
         if source is not None:
             source.last_end = max(source.last_end, record.number)
+            source.present_end = max(source.present_end, record.number)
         shown = None if version is None else self._view.find(record.source, version, record.row)
         if is_known or self.in_snapshot:
             # An earlier end: an object that has the row now follows in this snapshot, or is swept.

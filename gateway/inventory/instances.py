@@ -41,7 +41,7 @@ BLOCK = 4096
 """The count of row numbers reserved at a time: the waste of a crash, and the steps of the stored counter."""
 
 OWN_BLOCK = 16 * BLOCK
-"""The same of the gateway's own series: objects end while no disk takes a number, and alarms are raised."""
+"""The same of the gateway's own series: objects end, and alarms are raised, while no disk takes a number."""
 
 MAX_RETIRED = 1_000_000
 """The maximum number of kept numbers of gone objects: some 200 MB on the disk."""
@@ -101,8 +101,8 @@ class InstanceIndex:
     Where the disk is full, the reserve makes room. Without any, or where the disk cannot be written, changes
     wait in memory until `upkept`. Those of the commit that failed may be published: their numbers are of
     blocks on the disk, so that no other object can get one. From then on a new durable object gets no number
-    (`IndexNotWrittenError`), and others get what is left of their block. Any other failure is final: nothing
-    may be published any more.
+    (`IndexNotWrittenError`), and others get what is left of their block. Series of the gateway itself go on
+    beyond theirs (`own_number`). Any other failure is final: nothing may be published any more.
 
     Args:
         path: the path of the file; made if it does not exist.
@@ -116,7 +116,7 @@ class InstanceIndex:
 
     Raises:
         InstanceIndexError: (by all methods) the file cannot be used, is damaged, or of a newer version.
-        IndexNotWrittenError: (by methods that give numbers) there is none that the disk has.
+        IndexNotWrittenError: (by methods that give rows) there is none that the disk has.
     """
 
     def __init__(
@@ -282,10 +282,29 @@ class InstanceIndex:
 
         ``in_use`` returns whether a living transient object has a number: after a wrap it keeps it, too.
         """
-        key = (source, class_name)
+        return self._next_number((source, class_name), in_use, goes_beyond=False)
+
+    def own_number(self, series: str, in_use: Callable[[int], bool] = lambda _: False) -> int:
+        """Return the next number of a series of the gateway itself, which `prepare` has begun.
+
+        It is given whatever the disk does, for what it numbers has happened already. Where the disk takes no
+        further block, it is one beyond the last; `upkeep` reserves these numbers as soon as it can. A core
+        that ends before gives them again to the next one: who compares numbers of two cores must know that.
+
+        Args:
+            series: its name.
+            in_use: as for `transient_row`.
+        """
+        return self._next_number((GATEWAY, series), in_use, goes_beyond=True)
+
+    def _next_number(self, key: _Key, in_use: Callable[[int], bool], *, goes_beyond: bool) -> int:
         block = self._block(key)
         while True:
-            self._reserve_if_used_up(key, block)
+            try:
+                self._reserve_if_used_up(key, block)
+            except IndexNotWrittenError:
+                if not goes_beyond:
+                    raise
             number = block.next
             block.next += 1
             # Half a block is left for the time that the other thread needs to reserve the next one.
@@ -313,8 +332,13 @@ class InstanceIndex:
         return 0 < row < self._block(key).began and not self._taken(key, row)
 
     def retire(self, source: int, class_name: str, name: str, now: int) -> None:
-        """Retire the number of a durable object that is gone: it is kept for its return, for about a year."""
-        self._retired += self._set_retired((source, class_name, name), now)
+        """Retire the number of a durable object that is gone: it is kept for its return, for about a year.
+
+        Where the disk cannot be read, it is kept as that of an object that lives, for this one ends all the
+        same.
+        """
+        with contextlib.suppress(IndexNotWrittenError):
+            self._retired += self._set_retired((source, class_name, name), now)
 
     def forget_retired(self, now: int, limit: int = 500) -> int:
         """Drop numbers of durable objects gone for too long, or too many of them, the oldest first.
@@ -389,7 +413,7 @@ class InstanceIndex:
     def upkeep(self) -> Callable[[], Upkeep] | None:
         """Return the work for another thread, ``None`` for none; give its result to `upkept`."""
         wanted = tuple(
-            Reservation(key[0], key[1], block.reserved, min(block.reserved + _block_of(key), MAX_ROW))
+            Reservation(key[0], key[1], block.reserved, _next_reserved(key, block))
             for key, block in self._blocks.items()
             if 0 < block.reserved < min(block.next + _block_of(key) // 2, MAX_ROW)
         )
@@ -623,3 +647,8 @@ def _block_of(key: _Key) -> int:
 def _next_mark(key: _Key, block: _Block) -> int:
     """Return the last number of the next block of a counter."""
     return min(block.next + _block_of(key) - 1, MAX_ROW)
+
+
+def _next_reserved(key: _Key, block: _Block) -> int:
+    """Return the last number of the block behind the present one, and behind numbers given beyond that."""
+    return min(max(block.reserved, block.next - 1) + _block_of(key), MAX_ROW)

@@ -37,8 +37,9 @@ class IdAllocator:
     that is never given twice. Alarms and ends are numbered for ever: a series that has passed 2^31-1 (after
     eleven years of half a million ends a day) begins at 1 again, and passes over alarms that stand then. A
     restart leaves out what was left of a reserved block: the next number is greater, not one greater. Drawing
-    one writes to the disk once in a block, as short-lived objects do (`InstanceIndex.transient_row`); it is
-    published only after the index's commit, as every row number is.
+    one writes to the disk once in a block, as short-lived objects do; it is published only after the index's
+    commit, as every row number is. An object has ended, and a condition lasts, whatever the disk does:
+    numbers are given also while it takes nothing (`InstanceIndex.own_number`).
 
     Args:
         gateway: its uuid, text.
@@ -66,7 +67,7 @@ class IdAllocator:
 
     def alarm(self) -> int:
         """Return the number of an alarm that is raised now; its own until `alarm_over`."""
-        number = self._index.transient_row(GATEWAY, _ALARM_SERIES, self._alarms.__contains__)
+        number = self._index.own_number(_ALARM_SERIES, self._alarms.__contains__)
         self._alarms.add(number)
         return number
 
@@ -80,7 +81,7 @@ class IdAllocator:
 
     def end(self) -> int:
         """Return the number of an object's end."""
-        return self._index.transient_row(GATEWAY, _END_SERIES)
+        return self._index.own_number(_END_SERIES)
 
 
 @dataclass(frozen=True, slots=True)

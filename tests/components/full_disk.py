@@ -22,6 +22,28 @@ def full_disk(octets: int = 0) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@contextmanager
+def unreadable_disk(file: Path) -> Iterator[None]:
+    """Let reads of a file fail that this process has open, as on a damaged disk; its name is not touched."""
+    found = [
+        int(link.name)
+        for link in Path("/proc/self/fd").iterdir()
+        if link.is_symlink() and link.readlink() == file.resolve()
+    ]
+    assert found, f"{file} is not open"
+    kept = {descriptor: os.dup(descriptor) for descriptor in found}
+    write_only = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for descriptor in kept:
+            os.dup2(write_only, descriptor, inheritable=False)
+        yield
+    finally:
+        for descriptor, was in kept.items():
+            os.dup2(was, descriptor, inheritable=False)
+            os.close(was)
+        os.close(write_only)
+
+
 @dataclass(frozen=True, slots=True)
 class SmallDisk:
     """A mounted file system of a few MiB.

@@ -228,6 +228,16 @@ def test_an_end_that_was_received_before_is_not_that_of_the_object_that_has_the_
     assert gateway.tills().keys() == {2}
 
 
+def test_an_end_that_another_core_reports_is_new_also_with_a_number_of_the_one_before(
+    gateway: Gateway,
+) -> None:
+    gateway.publish(end(1, number=70_000))
+    gateway.hello(epoch=2)
+    gateway.snapshot(source(), *CLASSES, agent(fresh=True), hall(), till(1), till(2))
+    gateway.publish(end(2, number=69_000))
+    assert gateway.tills().keys() == {1}
+
+
 def test_a_life_begins_behind_the_last_end_that_was_received(gateway: Gateway) -> None:
     def life() -> tuple[int, int]:
         shown = gateway.view.shown[1, "shop:till", 1]

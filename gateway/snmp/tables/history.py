@@ -79,9 +79,9 @@ class LatestRows:
         store.scalar((*last, 0), lambda: ber.encode_integer(self._last))
         store.scalar((*ever, 0), lambda: counter64(self._ever))
 
-    def knows(self, index: int) -> bool:
-        """Return whether there is a row with this index."""
-        return index in self._generations
+    def knows(self, index: int, identity: str) -> bool:
+        """Return whether there is a row with this index, of the subject of this identity."""
+        return index in self._generations and self._ids.get(index) == identity
 
     def put(
         self, source: int, index: int, identity: str, cells: Mapping[int, bytes | None], generation: int
@@ -175,14 +175,16 @@ class EndedObjects:
         """
         if record.number <= 0 or not class_name:
             return
-        if self.rows.knows(record.number):  # ends never change, and their numbers ascend for ever
+        # Ends never change. A core that died while its disk took nothing gave numbers that are given again.
+        identity = f"{record.received}"
+        if self.rows.knows(record.number, identity):
             self.rows.confirm(record.number, generation)
             return
         row = self._row_oid(ObjectLink(class_name, record.row, record.stable_name), record.source)
         cells = _end_cells(record, class_name, row)
         if not is_named:
             cells |= dict.fromkeys((DeletedColumn.NAME, DeletedColumn.FULL_NAME, DeletedColumn.NATIVE_ID))
-        self.rows.put(record.source, record.number, "", cells, generation)
+        self.rows.put(record.source, record.number, identity, cells, generation)
 
 
 class Operations:

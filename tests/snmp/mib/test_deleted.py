@@ -164,6 +164,16 @@ def test_after_a_snapshot_what_it_did_not_report_is_gone(gateway: Gateway) -> No
     assert scalar(gateway, DeletedScalar.COUNT) == ber.encode_gauge32(1)
 
 
+def test_a_core_may_give_a_number_of_the_one_before_to_another_end(gateway: Gateway) -> None:
+    gateway.publish(end(11))
+    again = msgspec.structs.replace(end(11, 2), received=START + 9 * SECOND)
+    gateway.hello(epoch=2)
+    gateway.snapshot(*KNOWN, again, hall(), till(1))
+    gateway.settle()
+    assert row(gateway, 11)[DeletedColumn.NAME] == text("till2")
+    assert scalar(gateway, DeletedScalar.TOLD) == ber.encode_counter64(2)
+
+
 def test_many_rows_leave_in_slices(gateway: Gateway) -> None:
     gateway.publish(*(end(n, n) for n in range(1, 201)))
     gateway.snapshot(*KNOWN, hall(), till(1), till(2))
