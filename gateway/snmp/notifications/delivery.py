@@ -442,9 +442,10 @@ class InformDelivery:
             unanswered.tries = max(0, unanswered.tries - 1)  # a report may arrive twice
 
     def hasten(self, now: int) -> None:
-        """See `Delivery.hasten`. The tries count from the beginning, and the rate limits them."""
+        """See `Delivery.hasten`. The tries go on counting, and the rate limits them."""
         for unanswered in self._unanswered.values():
-            unanswered.tries = 0
+            # A name with two dead addresses leads to the other one every few seconds: with tries that count
+            # from the beginning each time, such a receiver would never be silent.
             self._set_due(unanswered, now)
 
     def revise(self, revised: Revise) -> list[Dropped]:

@@ -99,6 +99,28 @@ def test_a_silent_receiver_is_tried_with_one_inform_every_fifteen_seconds() -> N
     assert len(times) == 120 * SECOND // PROBE_INTERVAL
 
 
+def test_a_receiver_whose_name_leads_to_two_dead_addresses_in_turn_becomes_silent_all_the_same() -> None:
+    play = inform_play()
+    play.notify(*(event(number) for number in range(1, 41)))
+    play.pass_time(4 * SECOND)
+    play.sent.clear()
+    play.sender.moved(NMS)
+    play.settle()
+    assert len(play.received()) == WINDOW, "the other address gets all that were not answered at once"
+    for _ in range(4):
+        play.pass_time(5 * SECOND)  # a name is looked up so long after a try without an answer
+        play.sender.moved(NMS)
+        play.settle()
+    play.sent.clear()
+    for _ in range(4):
+        play.pass_time(5 * SECOND)
+        play.sender.moved(NMS)
+        play.settle()
+    assert len(play.received()) == 4, "one inform at each address in turn"
+    play.pass_time(PROBE_INTERVAL)
+    assert {each.number for each in play.answer_all()} == set(range(1, 41))
+
+
 def test_up_to_a_window_of_them_is_under_way() -> None:
     play = inform_play()
     play.notify(*(event(number) for number in range(1, 101)))
