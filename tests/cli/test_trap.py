@@ -108,6 +108,12 @@ def test_a_receiver_that_cannot_be_sent_to_says_why(site: Site) -> None:
     ended = trap_test(site, "nms", address="255.255.255.255:162")
     assert ended.code is ExitCode.UNREACHABLE
     assert "255.255.255.255:162: the notification was not sent: " in ended.reported[0]
+    ended = trap_test(site, "nms", address="[fe80::1%nowhere]:162")
+    assert ended.code is ExitCode.UNREACHABLE
+    assert ended.reported[0].startswith(
+        "amqp-gateway: [fe80::1%nowhere]:162: the notification was not sent: this machine has no interface"
+        " nowhere for it: see what `ip -6 address show dev nowhere` prints"
+    )
 
 
 def test_the_name_of_a_receiver_is_resolved_or_it_says_what_to_do(site: Site, receiver: UdpReceiver) -> None:

@@ -17,7 +17,7 @@ from gateway.service.state.snmp_communities import read_community, read_receiver
 from gateway.snmp.ber import dotted, parse_oid
 from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.names import NameChange
-from gateway.snmp.notifications.receiver import Address
+from gateway.snmp.notifications.receiver import Address, is_name
 from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from gateway.state_folder import StateFolder
@@ -57,7 +57,7 @@ async def send_test(
             name
         ]
         root = parse_oid(loaded.settings.snmp.root)
-        settings = sender_settings(loaded, state, root, (target,))
+        settings = sender_settings(loaded, state.identity, state.boots, root, (target,))
     await _Test(settings, clock, security).run(report)
 
 
@@ -134,8 +134,9 @@ class _Test:
     def _name_changed(self, change: NameChange) -> None:
         self._found = f" ({change.in_use})" if change.in_use else ""
         if change.trouble:
-            reason = f"the name cannot be resolved ({change.trouble}): {advice(change.address)}"
-            self._refusal = OSError(reason)
+            named = is_name(change.address[0])
+            reason = f"the name cannot be resolved ({change.trouble})" if named else change.trouble
+            self._refusal = OSError(f"{reason}: {advice(change.address)}")
 
     def _refused(self, _address: Address, error: OSError) -> None:
         self._refusal = error

@@ -30,7 +30,7 @@ from gateway.snmp.notifications.encoding import EncodedNotification
 from gateway.snmp.notifications.log import NotificationLog
 from gateway.snmp.notifications.names import NameChange
 from gateway.snmp.notifications.notification import ActiveAlarms, Notification
-from gateway.snmp.notifications.receiver import Address, Target
+from gateway.snmp.notifications.receiver import Address, Target, zone_of
 from gateway.snmp.notifications.saved import (
     NewerVersionError,
     SavedNotifications,
@@ -47,7 +47,7 @@ from gateway.snmp.store import Store
 from gateway.snmp.tables.health import TargetTable
 from gateway.snmp.tables.notification_log import serve_notification_log
 from gateway.snmp.tables.receivers import ReceiverTables
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import StateError
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -112,18 +112,22 @@ def targets_of(
 
 
 def sender_settings(
-    loaded: LoadedConfiguration, state: StateFolder, root: Oid, targets: tuple[Target, ...]
+    loaded: LoadedConfiguration, gateway: str, boot: int, root: Oid, targets: tuple[Target, ...]
 ) -> SenderSettings:
     """Return the settings of this gateway's sender.
 
-    Raises:
-        StateError: identity or boots cannot be read.
+    Args:
+        loaded: the configuration.
+        gateway: the uuid of the gateway.
+        boot: the number of starts of its core.
+        root: the configured root.
+        targets: the receivers.
     """
     return SenderSettings(
         root,
         (*root, *PRODUCT),
-        state.identity,
-        state.boots,
+        gateway,
+        boot,
         _digest(loaded),
         targets,
         loaded.settings.snmp.late_after,
@@ -428,7 +432,12 @@ def _report_name(change: NameChange) -> None:
 
 
 def advice(address: Address) -> str:
-    """Return what to do where the name of a receiver cannot be resolved."""
+    """Return what to do where the name of a receiver cannot be resolved, or its interface is missing."""
+    if zone := zone_of(address[0]):
+        return (
+            f"see what `ip -6 address show dev {zone}` prints on this machine, then correct its network, or"
+            " the address under snmp.notifications"
+        )
     return (
         f"see what `getent ahosts {address[0]}` prints on this machine, then correct its DNS, or the address"
         " under snmp.notifications"

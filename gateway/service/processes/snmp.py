@@ -120,7 +120,7 @@ class _Agent:
 
     def __init__(self, loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> None:
         settings, self._settings = loaded.settings, loaded.settings.snmp
-        self._loaded, self._state = loaded, state
+        self._loaded = loaded
         # Without writers nothing needs mappings, which take some megabytes.
         self._secrets = CommandSecrets(loaded) if self._settings.all_writers else None
         self._files = ClientFiles(loaded, state)
@@ -191,7 +191,7 @@ class _Agent:
     def _sender_settings(self, *, running: bool = False) -> SenderSettings:
         clients, security = self._files.clients, self._security
         targets = targets_of(clients.settings, clients.communities.receivers, security, running=running)
-        return sender_settings(self._files.loaded, self._state, self._root, targets)
+        return sender_settings(self._files.loaded, self._files.gateway, clients.boot, self._root, targets)
 
     def _before(self) -> None:
         """Answer by the present clients; with stale rows, if this process was stopped."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import structlog
@@ -35,11 +35,13 @@ class Clients:
         settings: the settings of SNMP, which name them.
         communities: their communities.
         keys: the kept keys of users.
+        boot: the number of starts of the core by then.
     """
 
     settings: SnmpSettings
     communities: Communities
     keys: Mapping[str, Sequence[StoredKeys]]
+    boot: int = field(compare=False)
 
 
 class ClientFiles:
@@ -50,11 +52,13 @@ class ClientFiles:
         state: the state folder.
 
     Attributes:
-        clients: the clients as they were read last.
+        clients: the clients as they were read last. All that can fail about them was done then, so that other
+            clients are applied whole or not at all.
+        gateway: the uuid of the gateway.
 
     Raises:
         SecretError: a community cannot be used.
-        StateError: keys or a community of the state folder cannot be read.
+        StateError: keys, a community, or another file of the state folder cannot be read.
     """
 
     def __init__(self, loaded: LoadedConfiguration, state: StateFolder) -> None:
@@ -63,6 +67,7 @@ class ClientFiles:
         self._paths = (str(self._running), str(state.secret_path(USERS)))
         self._stamps: tuple[_Stamp, ...] = ()
         self._has_failed = False
+        self.gateway = state.identity
         self.clients = self._read(loaded.settings.snmp)
 
     @property
@@ -90,7 +95,9 @@ class ClientFiles:
         except (SecretError, StateError, DocumentError) as error:
             if not self._has_failed:
                 log.warning(
-                    "snmp-clients-not-taken", reason=str(error), detail="users and communities are as before"
+                    "snmp-clients-not-taken",
+                    reason=str(error),
+                    detail="users, communities and receivers are as before",
                 )
             self._has_failed = True
             return False
@@ -107,7 +114,7 @@ class ClientFiles:
     def _read(self, settings: SnmpSettings) -> Clients:
         wanted = self._loaded.settings.model_copy(update={"snmp": settings})
         communities = read_communities(replace(self._loaded, settings=wanted), self._state)
-        return Clients(settings, communities, read_users(self._state))
+        return Clients(settings, communities, read_users(self._state), self._state.boots)
 
 
 def _stamp(path: str) -> _Stamp:

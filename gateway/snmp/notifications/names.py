@@ -1,4 +1,6 @@
-"""The addresses of receivers that are configured by a DNS name, which is looked up again and again.
+"""The addresses of receivers that only the system knows: DNS names, and the interfaces of IPv6 literals.
+
+They are looked up again and again.
 
 The resolver of the system may wait for half a minute, and says nothing of how long its answer holds. Each
 query has a thread of its own, which delays neither the loop nor the end of the process.
@@ -8,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from gateway.snmp.notifications.receiver import Address
+from gateway.snmp.notifications.receiver import Address, zone_of
 
 
 class SocketAddress(NamedTuple):
@@ -40,7 +43,12 @@ Lookup: TypeAlias = Callable[[Address], Sequence[SocketAddress]]
 
 def look_up(address: Address, flags: int = 0) -> list[SocketAddress]:
     """Ask the system for the addresses of a host (`Lookup`); ``flags`` are those of getaddrinfo."""
-    found = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM, flags=flags | socket.AI_NUMERICSERV)
+    try:
+        found = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM, flags=flags | socket.AI_NUMERICSERV)
+    except socket.gaierror as error:
+        if zone := zone_of(address[0]):  # the system speaks of a name that is not known
+            raise OSError(errno.ENODEV, f"this machine has no interface {zone} for it") from error
+        raise
     return [SocketAddress(family, where) for family, _, _, _, where in found]
 
 

@@ -55,6 +55,19 @@ def is_name(host: str) -> bool:
     return False
 
 
+def zone_of(host: str) -> str:
+    """Return the zone of an IPv6 literal, such as ``eth0`` in ``fe80::1%eth0``; empty for none."""
+    return "" if is_name(host) else host.partition("%")[2]
+
+
+def is_looked_up(host: str) -> bool:
+    """Return whether only the system knows where a host is now: a DNS name, or a literal with a zone.
+
+    The number of an interface is not known before there is one of that name, and changes with it.
+    """
+    return is_name(host) or bool(zone_of(host))
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The settings of a receiver.

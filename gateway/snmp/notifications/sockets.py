@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
@@ -20,7 +21,7 @@ from gateway.snmp.notifications.names import (
     SocketAddress,
     look_up,
 )
-from gateway.snmp.notifications.receiver import Address, is_name
+from gateway.snmp.notifications.receiver import Address, is_looked_up
 from gateway.snmp.notifications.sender import NotificationSender, SendResult
 
 _DATAGRAMS_A_TURN: Final = 64
@@ -63,7 +64,7 @@ class NotificationSockets:
     def change(self, addresses: Iterable[Address]) -> None:
         """Send to these addresses from now on."""
         addresses = set(addresses)
-        named = {address for address in addresses if is_name(address[0])}
+        named = {address for address in addresses if is_looked_up(address[0])}
         self._literals = {
             address: look_up(address, socket.AI_NUMERICHOST)[0] for address in addresses - named
         }
@@ -73,7 +74,8 @@ class NotificationSockets:
     def open(self, sender: NotificationSender) -> None:
         """Make the sockets, and look up names; ``sender`` takes each datagram that comes from a receiver.
 
-        Where this host lacks an address family, only sending by that family is refused.
+        Where a socket cannot be made, as where this host lacks an address family, only sending by that family
+        is refused, and each time it is tried again.
         """
         self._sender = sender
         self._find_ways()
@@ -89,19 +91,29 @@ class NotificationSockets:
             self._senders[where] = (*self._senders.get(where, ()), address)
         if self._sender is None:
             return
-        loop = asyncio.get_running_loop()
         for family in {family for _, (family, _) in in_use}:
-            if family in self._sockets:
-                continue
+            with contextlib.suppress(OSError):
+                self._socket(family, self._sender)
+
+    def _socket(self, family: socket.AddressFamily, sender: NotificationSender) -> socket.socket:
+        """Return the socket of an address family, which is made when it is needed first.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        made = self._sockets.get(family)
+        if made is None:
+            made = socket.socket(family, socket.SOCK_DGRAM)
             try:
-                made = socket.socket(family, socket.SOCK_DGRAM)
+                made.setblocking(False)
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_QUEUE)
+                made.bind(("", 0))
             except OSError:
-                continue
-            made.setblocking(False)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_QUEUE)
-            made.bind(("", 0))
+                made.close()
+                raise
             self._sockets[family] = made
-            loop.add_reader(made, self._drain, made, self._sender)
+            asyncio.get_running_loop().add_reader(made, self._drain, made, sender)
+        return made
 
     def _name_changed(self, change: NameChange) -> None:
         self._agent_addresses.pop(change.address, None)
@@ -133,12 +145,11 @@ class NotificationSockets:
         if found is None:
             return SendResult.BUSY if self._names.is_awaited(address) else SendResult.FAILED
         family, where = found
-        made = self._sockets.get(family)
-        if made is None:
-            self._refused(address, OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT)))
+        if self._sender is None:
+            self._refused(address, OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN)))
             return SendResult.FAILED
         try:
-            made.sendto(datagram, where)
+            self._socket(family, self._sender).sendto(datagram, where)
         except (BlockingIOError, InterruptedError):
             return SendResult.BUSY
         except OSError as error:

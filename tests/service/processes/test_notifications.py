@@ -167,6 +167,7 @@ def test_receivers_are_found_by_their_names_and_one_without_an_address_hinders_n
         receivers = {
             "nms": {"address": f"localhost:{daemon.port}", "kind": "inform"},
             "gone": {"address": "nms.invalid:162", "kind": "inform"},
+            "far": {"address": "[fe80::1%nowhere]:162"},
         }
         site.configure(snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "notifications": receivers})
         with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
@@ -175,13 +176,20 @@ def test_receivers_are_found_by_their_names_and_one_without_an_address_hinders_n
             assert cold_start.values["snmpTrapOID.0"].endswith("coldStart")
             wait_until(lambda: shown(site, TargetColumn.ACKNOWLEDGED) > 0, "its answer is taken")
             assert named(site, "nms") == f"localhost:{daemon.port}".encode()
-            wait_until(lambda: lines_of(tmp_path / "log", "notification-name-unresolved"), "it is logged")
+            wait_until(lambda: len(unresolved(tmp_path / "log")) == 2, "both are logged")
             gateway.terminate()
     (resolved,) = lines_of(tmp_path / "log", "notification-name-resolved")
     assert (resolved["to"], resolved["address"]) == (f"localhost:{daemon.port}", host)
-    (unresolved,) = lines_of(tmp_path / "log", "notification-name-unresolved")
-    assert (unresolved["to"], unresolved["in_use"]) == ("nms.invalid:162", "none")
-    assert "`getent ahosts nms.invalid`" in unresolved["detail"]
+    gone, far = (unresolved(tmp_path / "log")[to] for to in ("nms.invalid:162", "[fe80::1%nowhere]:162"))
+    assert (gone["in_use"], far["in_use"]) == ("none", "none")
+    assert "`getent ahosts nms.invalid`" in gone["detail"]
+    assert far["reason"] == "this machine has no interface nowhere for it"
+    assert "`ip -6 address show dev nowhere`" in far["detail"]
+
+
+def unresolved(log: Path) -> dict[str, dict[str, Any]]:
+    """The lines about receivers without an address, by receiver."""
+    return {line["to"]: line for line in lines_of(log, "notification-name-unresolved")}
 
 
 def named(site: Site, receiver: str) -> bytes:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from gateway.clock import SystemClock
 from gateway.service.processes.notifications import outside
 from gateway.snmp import message
@@ -182,6 +184,27 @@ async def test_without_an_address_informs_wait_and_traps_are_owed() -> None:
             receiver.socket.send(answer_to(datagram))
             await acknowledged(sender, "inform", 1)
     assert [bool(each.trouble) for each in changes] == [True, False]
+
+
+async def test_a_receiver_whose_interface_is_missing_gets_its_informs_when_that_is_there() -> None:
+    resolver = Resolver()
+    changes: list[NameChange] = []
+    with udp_receiver() as receiver, udp_receiver() as other:
+        targets = [at(port_of(receiver), "inform", "fe80::1%nowhere"), at(port_of(other), "trap")]
+        async with sending(targets, None, changes.append, resolver, OFTEN) as sender:
+            sender.notify(event(1))
+            assert read(await until_received(other)).number == 1
+            await until(lambda: changes, "there is no such interface")
+            resolver.hosts = ("127.0.0.1",)
+            receiver.socket.send(answer_to(await until_received(receiver)))
+            await acknowledged(sender, "inform", 1)
+    assert [bool(each.trouble) for each in changes] == [True, False]
+
+
+def test_the_system_knows_an_interface_only_while_it_is_there() -> None:
+    assert look_up(("fe80::1%lo", 162))[0].where[3] > 0
+    with pytest.raises(OSError, match="this machine has no interface nowhere for it"):
+        look_up(("fe80::1%nowhere", 162))
 
 
 async def test_an_inform_without_an_answer_goes_to_the_new_address_whose_answer_alone_counts() -> None:

@@ -40,3 +40,12 @@ async def test_a_name_that_cannot_be_resolved_is_a_problem_that_says_what_to_do(
         await check_receivers(loaded, lines.append)
     assert raised.value.code is ExitCode.UNREACHABLE
     assert [line.split(":")[0] for line in lines] == ["receiver nms", "receiver here"]
+
+
+async def test_so_is_an_interface_that_is_missing(tmp_path: Path) -> None:
+    bad, good = await receiver_findings(
+        configured(tmp_path, nms="[fe80::1%nowhere]:162", here="[fe80::1%lo]:162")
+    )
+    assert bad.text == "fe80::1%nowhere cannot be used: this machine has no interface nowhere for it"
+    assert "`ip -6 address show dev nowhere`" in bad.advice
+    assert (good.level, good.text) == (Level.GOOD, "fe80::1%lo has its interface")
