@@ -352,11 +352,14 @@ class PastEvents(FeedStruct, frozen=True, tag="past"):
         records: the events; each has the epoch of its core as ``boot``.
         through: the last place that was looked at. What is missing up to there, in the event log and in the
             memory of the core, is gone for good.
+        former_sources: the names of sources of these events that are not configured any more, by number. The
+            feed has no other record of them.
     """
 
     request: int
     records: tuple[EventRecord, ...]
     through: Place
+    former_sources: Mapping[int, str] = msgspec.field(default_factory=dict)
 
 
 class Hello(FeedStruct, frozen=True, tag="hello"):

@@ -335,6 +335,15 @@ class Inventory:
         """The names of all sources, by their numbers."""
         return {source.identity.number: source.identity.name for source in self._sources.values()}
 
+    def former_sources(self) -> dict[str, int]:
+        """Return the numbers of sources that are not configured any more, by name.
+
+        Raises:
+            InstanceIndexError: the index cannot be read.
+        """
+        every = self._index.sources()
+        return {name: number for name, number in every.items() if name not in self._sources}
+
     def events_between(self, after: Place, until: Place) -> list[EventRecord]:
         """Return the events behind a place that are still in memory, up to another, in their order."""
         found = [

@@ -101,7 +101,8 @@ class PastEventReading:
                 if line is not None and len(lines) < limit:
                     lines.append(line)
                     octets += len(line)
-            if page.through <= after or not page.records:
+            # A page without an event is no end: the log may have some that cannot be read any more.
+            if page.through <= after:
                 break
             after = page.through
         return Reply(Status.APPLIED, items=(tuple(lines),))

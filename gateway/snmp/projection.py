@@ -442,7 +442,9 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """Whether the core is connected, and no snapshot of it is under way."""
         return self._replica.is_complete and not self._replica.in_snapshot
 
-    def past_event(self, receiver: str, record: EventRecord) -> PastEvent | None:
+    def past_event(
+        self, receiver: str, record: EventRecord, former_sources: Mapping[int, str] | None = None
+    ) -> PastEvent | None:
         """Return an event of before as a receiver gets it; ``None`` where no notification can be made of it.
 
         Call it while the feed is whole (`is_complete`): the tables of the policy are incomplete otherwise.
@@ -450,11 +452,14 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         Args:
             receiver: the name of the receiver.
             record: the event, from the core's `PastEvents`.
+            former_sources: likewise from there.
         """
         version = self._replica.event_versions.get(record.class_number)
-        if version is None:
+        known = self._source_table.name(record.source)
+        source, epoch = known or (former_sources or {}).get(record.source, ""), self.status.epoch
+        # Without a name it would be one of the gateway itself, for whom other rules hold.
+        if version is None or (record.source != GATEWAY and not source):
             return None
-        source, epoch = self._source_table.name(record.source), self.status.epoch
         again = partial(self._again, epoch, record, version, source, repeated=False)
         is_meant = receiver not in record.withheld
         notification = again(receiver) if is_meant else None

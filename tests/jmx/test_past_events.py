@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Container
 
 import msgspec
 import pytest
@@ -21,9 +22,14 @@ pytestmark = pytest.mark.asyncio
 
 
 class View:
-    """A view that hides each third event, and the pages of a core that has 450."""
+    """A view that hides each third event, and the pages of a core that has 450.
 
-    def __init__(self) -> None:
+    Attributes:
+        unreadable: the numbers of those that the log has, and the core cannot read.
+    """
+
+    def __init__(self, unreadable: Container[int] = ()) -> None:
+        self.unreadable = unreadable
         self.gateway, self.is_complete, self.is_connected = GATEWAY, True, True
         self.pages = 0
 
@@ -38,7 +44,8 @@ class View:
         self.pages += 1
         first = after[1] + 1 if after[0] == 1 else 1
         numbers = range(first, min(450, first + limit - 1) + 1) if after <= (1, 450) else range(0)
-        records = tuple(msgspec.structs.replace(event(), number=number, boot=1) for number in numbers)
+        known = (number for number in numbers if number not in self.unreadable)
+        records = tuple(msgspec.structs.replace(event(), number=number, boot=1) for number in known)
         return PastEvents(0, records, (1, numbers[-1]) if len(numbers) == limit else min(until, (1, 450)))
 
 
@@ -60,6 +67,10 @@ async def test_all_of_them_are_found_over_pages() -> None:
     (lines,) = (await ask(view, "", MAX_EVENTS)).items
     assert lines == tuple(f"1.{number}" for number in range(1, 451) if number % 3)
     assert view.pages == 4
+
+
+async def test_a_page_of_what_cannot_be_read_is_not_the_last() -> None:
+    assert (await ask(View(unreadable=range(1, 401)), "", 2)).items == (("1.401", "1.403"),)
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,9 @@ class Sending:
                 continue
             if self._stopped:
                 return
-            events = [self._past_event(wanted.receiver, record) for record in page.records]
+            events = [
+                self._past_event(wanted.receiver, record, page.former_sources) for record in page.records
+            ]
             self._sender.fetched(wanted, [each for each in events if each is not None], page.through)
 
     def policy_changing(self) -> None:

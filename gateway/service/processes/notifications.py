@@ -315,7 +315,7 @@ class Notifications:
                 first=first,
                 last=last or "unknown",
                 number="unknown" if number is None else number,
-                reason="the event log does not have these events",
+                reason="the event log does not have these events, or not what they mean",
                 left_out=left_out,
             )
 
@@ -335,7 +335,10 @@ class Notifications:
         # Between two policies nothing says what the receiver may get.
         if page is None or page.through < (epoch, first) or not self._projection.is_complete:
             return False
-        events = [self._projection.past_event(wanted.receiver, record) for record in page.records]
+        events = [
+            self._projection.past_event(wanted.receiver, record, page.former_sources)
+            for record in page.records
+        ]
         self.sender.fetched(wanted, [event for event in events if event is not None], page.through)
         return True
 

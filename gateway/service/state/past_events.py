@@ -47,6 +47,9 @@ COMMIT_SECONDS: Final = 2.0
 
 _LINES, _LINES_SECONDS = 3, 60.0
 
+_NO_SOURCE: Final = 2**31 - 1
+"""The number that stands for a source without one: no gateway ever has so many."""
+
 
 class WrittenLog(Protocol):
     """The part of `gateway.service.processes.event_log.CoreEventLog` that is used here."""
@@ -174,13 +177,16 @@ class PastEventService:
         is_settled = await self._is_settled()
         page = None if self._read is None else await self._read(after, until, limit)
         events = {(event.boot, event.number): event for event in recent}
+        former: dict[int, str] = {}
         if page is not None:
             until = page.through
-            events |= {(event.boot, event.number): event for event in self._restored(page)}
+            former = self._former_sources(page.events)
+            events |= {(event.boot, event.number): event for event in self._restored(page, former)}
         known = [events[place] for place in sorted(events) if after < place <= until]
         if not is_settled:
             until = _before_missing(known, after, until, self._inventory.last_place[0])
-        return _cut([event for event in known if (event.boot, event.number) <= until], until, limit)
+        found = _cut([event for event in known if (event.boot, event.number) <= until], until, limit)
+        return msgspec.structs.replace(found, former_sources=former)
 
     def _recent(self, after: Place, until: Place) -> list[EventRecord]:
         """Return the events in memory; of those of this core the present roles decide who receives them."""
@@ -209,13 +215,29 @@ class PastEventService:
             pass
         return True
 
-    def _restored(self, page: Page) -> list[EventRecord]:
-        """Return the events of a page, after what front ends need to know about them was published."""
-        numbers = {name: number for number, name in self._inventory.source_names.items()}
-        former = self._classes.last_number
+    def _former_sources(self, events: Iterable[LogRecord]) -> dict[int, str]:
+        """Return the names of the sources of events that are not configured any more, by number."""
+        configured = set(self._inventory.source_names.values())
+        names = {event.source for event in events if event.source} - configured
+        if not names:
+            return {}
+        numbers = self._inventory.former_sources()
+        # One that was renamed has given its number to the new name.
+        unknown = {name: _NO_SOURCE - place for place, name in enumerate(sorted(names - numbers.keys()))}
+        return {(numbers | unknown)[name]: name for name in names}
+
+    def _restored(self, page: Page, former: Mapping[int, str]) -> list[EventRecord]:
+        """Return the events of a page, after what front ends need to know about them was published.
+
+        Args:
+            page: the page.
+            former: the names of sources that are not configured any more, by number.
+        """
+        numbers = {name: number for number, name in (*self._inventory.source_names.items(), *former.items())}
+        last_class = self._classes.last_number
         last = LastEvents(page.schemas, page.events)
         restored = list(restored_events(last, self._gateway, self._classes, numbers, {}))
-        new = [record for record in self._classes.records() if record.number > former]
+        new = [record for record in self._classes.records() if record.number > last_class]
         if new:
             self._inventory.publish_event_classes(
                 [record for record in new if isinstance(record, EventClassRecord)]

@@ -107,7 +107,7 @@ def restored_events(
         last: the events of the log.
         gateway: the gateway's uuid.
         classes: the registry, which knows the events' schemas from now on.
-        sources: numbers of sources by name; events of sources that are not configured any more are left out.
+        sources: numbers of sources by name; events of others are left out.
         names: the names of the objects that events refer to, by ``object_id``, as far as they are known.
     """
     known: dict[str, EventClassRecord | None] = {}

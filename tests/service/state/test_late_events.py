@@ -63,10 +63,11 @@ def reported(printed: list[Printed]) -> dict[str, list[bool]]:
     return found
 
 
-def logged_ids(site: Site) -> list[str]:
-    """Return the event ids of all events on the disk."""
+def logged_ids(site: Site, source: str | None = None) -> list[str]:
+    """Return the event ids of all events on the disk, or of those of a source."""
     with contextlib.suppress(OSError, ValueError):
-        return [str(record["event_id"]) for record in of_kind(read_log(site.state.path / "log"), "event")]
+        events = of_kind(read_log(site.state.path / "log"), "event")
+        return [str(each["event_id"]) for each in events if source in {None, each.get("source")}]
     return []
 
 
@@ -206,6 +207,30 @@ def test_informs_survive_the_death_of_everything(tmp_path: Path) -> None:
         wait_until(lambda: saved(site).targets[0].informs == (), "and nothing waits any more")
         assert set(logged_ids(site)) <= reported(daemon.printed()).keys()
         assert reported(daemon.printed())[f"{uuid}.1.1"][0]
+
+
+def test_events_of_a_source_that_is_not_configured_any_more_are_sent_all_the_same(
+    tmp_path: Path, daemon: Snmptrapd
+) -> None:
+    site = site_with(tmp_path, 162, address="255.255.255.255:162")  # the system refuses to send there
+
+    def is_owed() -> bool:
+        return any(target.owed for target in saved(site).targets) and bool(logged_ids(site, "orders"))
+
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        wait_until(is_owed, "an event of the source is on the disk, and was not sent")
+        gateway.terminate()
+    owed = set(logged_ids(site, "orders"))
+    document = yaml.safe_load(site.configuration.read_text())
+    document["sources"] = {"returns": document["sources"]["orders"]}
+    document["snmp"]["notifications"]["nms"]["address"] = f"127.0.0.1:{daemon.port}"
+    site.configuration.write_text(yaml.safe_dump(document))
+    with running("run", "--config", site.configuration, log=tmp_path / "log-2") as gateway:
+        gateway.ready()
+        wait_until(lambda: owed <= reported(daemon.printed()).keys(), "it is sent")
+    late = [each for each in daemon.printed() if each.values["agEventId.0"].removeprefix("STRING: ") in owed]
+    assert {each.values["agEventSource.0"] for each in late} == {"STRING: orders"}
 
 
 def test_listeners_of_jmx_receive_them_late_or_how_many_they_missed(

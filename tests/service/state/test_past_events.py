@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.eventlog.logged_events import LoggedClass, LoggedEvent, event_record
@@ -25,6 +27,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import ObjectLink
 from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.policy.marks import Marks
 from gateway.policy.publishing import PolicyPublisher
@@ -48,10 +51,11 @@ class Log:
         self.reads: list[tuple[Place, Place]] = []
         self.is_open, self.last_seq, self.is_stuck = True, 9, False
 
-    def add(self, *places: Place, withheld: Sequence[str] = ()) -> None:
+    def add(self, *places: Place, withheld: Sequence[str] = (), source: str = "shop") -> None:
         for epoch, number in places:
             record = event(event_id=f"gw.{epoch}.{number}", number=number)
-            self.records.append(event_record(record, LoggedEvent(FULL), SHOP, T0_TEXT, withheld))
+            reported_by = msgspec.structs.replace(SHOP, name=source)
+            self.records.append(event_record(record, LoggedEvent(FULL), reported_by, T0_TEXT, withheld))
 
     async def read(self, after: Place, until: Place, limit: int) -> Page:
         self.reads.append((after, until))
@@ -166,6 +170,21 @@ async def test_a_class_that_only_the_log_knows_has_its_table_before_the_answer(t
     assert len(core.tables) == 1
     classes = [r for batch in core.published for r in batch.records if isinstance(r, EventClassRecord)]
     assert [str(each.schema.key) for each in classes] == ["shop:full"]
+
+
+async def test_events_of_sources_that_are_not_configured_any_more_come_with_their_names(
+    tmp_path: Path,
+) -> None:
+    with closing(InstanceIndex(tmp_path / "index")) as index:
+        assert index.source_number("orders") == 1
+    core = Core(tmp_path)
+    core.log.add((1, 1), source="orders")
+    core.log.add((1, 2))
+    core.log.add((1, 3), source="has another name by now")
+    page = await core.service.page((1, 0), (1, 9), 10)
+    assert [(each.number, each.source) for each in page.records] == [(1, 1), (2, 2), (3, 2**31 - 1)]
+    assert page.former_sources == {1: "orders", 2**31 - 1: "has another name by now"}
+    assert page.through == (1, 9)
 
 
 async def test_roles_of_then_decide_what_is_withheld(tmp_path: Path) -> None:

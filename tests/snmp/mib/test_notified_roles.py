@@ -196,3 +196,19 @@ def test_an_event_of_an_earlier_core_is_decided_again_by_its_name() -> None:
     form = again("clerk")
     assert form is not None
     assert form.text == whole.text
+
+
+def test_a_past_event_of_a_source_that_is_not_configured_any_more_is_decided_by_its_name() -> None:
+    denied = Rule("no", denies=True, sources=("orders",), subscribe=("*",))
+    projection = Notified(clerk=(READ_ALL, denied)).gateway.projection
+    record = msgspec.structs.replace(event(), source=9, boot=1)
+
+    def sent(receiver: str, former: Mapping[int, str]) -> str | None:
+        past = projection.past_event(receiver, record, former)
+        assert past is not None
+        return None if past.notification is None else past.notification.source
+
+    assert sent("chief", {9: "orders"}) == "orders"
+    assert sent("clerk", {9: "orders"}) is None
+    assert sent("clerk", {9: "returns"}) == "returns"
+    assert projection.past_event("chief", record) is None, "it is none of the gateway itself"
