@@ -31,6 +31,7 @@ from tests.components.command_line import (
 )
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
+from tests.hypothesis_profiles import PROVING
 from tests.ledger.absences import GATEWAY, Reading
 from tests.ledger.churn import LASTING
 from tests.ledger.front_ends import JmxAccess
@@ -41,7 +42,11 @@ from tests.ledger.traps import Receivers, receivers
 KEPT, PLAIN, RELAYED = "kept", "plain", "relayed"
 """The sources: the broker with a durable subscription, without one, and as published by the agent."""
 
-SOURCES = (KEPT, PLAIN, RELAYED)
+SOURCES: tuple[str, ...] = (KEPT, PLAIN, RELAYED) if PROVING else (KEPT, PLAIN)
+"""The sources of this run: there is an agent when proving only.
+
+Agents are killed in every run by ``tests/durable``, ``tests/remote_agents`` and ``tests/end_to_end``.
+"""
 
 AGENT = "relay"
 """The name of the agent in the configuration."""
@@ -64,13 +69,13 @@ _STATES = """
 
 @dataclass
 class Plant:
-    """The broker, gateway, agent and receivers; the broker is churned until `rest`."""
+    """The broker, gateway, receivers and where there is one the agent; the broker is churned until `rest`."""
 
     broker: PrivateBroker
     site: Site
     ledger: Path
     gateway: RunningCommand
-    agent: RunningCommand
+    agent: RunningCommand | None
     receivers: Receivers
     snmp: SnmpCommands
     jmx: JmxAccess
@@ -98,7 +103,7 @@ class Plant:
         """Return the ``supervisor``, ``core``, ``snmp``, ``jmx``, ``jvm``, ``compactor`` or ``agent``."""
         with contextlib.suppress(psutil.Error):
             if name == "agent":
-                return psutil.Process(self.agent.process.pid)
+                return psutil.Process(self.agent.process.pid) if self.agent is not None else None
             supervisor = psutil.Process(self.gateway.process.pid)
             if name == "supervisor":
                 return supervisor
@@ -136,7 +141,7 @@ class Plant:
         if victim == "supervisor":
             self.gateway.process.wait()
             self.start()
-        elif victim == "agent":
+        elif victim == "agent" and self.agent is not None:
             self.agent.process.wait()
             self.start_agent()
 
@@ -164,7 +169,7 @@ class Plant:
         """
         if self.gateway.process.poll() is not None:
             self.start()
-        if self.agent.process.poll() is not None:
+        if self.agent is not None and self.agent.process.poll() is not None:
             self.start_agent()
 
     def start(self) -> None:
@@ -205,7 +210,7 @@ class Plant:
     def last_lines(self) -> str:
         """Return the last log lines of gateway and agent, and the last state of each source in the log."""
         lines = []
-        for command in ("run", "agent"):
+        for command in ("run", "agent") if self.agent is not None else ("run",):
             newest = max(self.site.folder.glob(f"{command}-*.log"), key=lambda path: path.stat().st_mtime)
             lines += [newest.name, *newest.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]]
         lines += [f"{source}: {state} at {reported_time(at)}" for source, state, at in _states(self.log)]
@@ -235,7 +240,7 @@ def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> 
             jmx={"enabled": True, "listen": jmx.address},
             policy={"principals": {"*": ["everything"], "notify:monitored": ["monitoring"]}},
         )
-        agent = agents.enter_context(_running(site, "agent", AGENT))
+        agent = agents.enter_context(_running(site, "agent", AGENT)) if RELAYED in SOURCES else None
         gateway = processes.enter_context(_running(site, "run"))
         gateway.ready()
         log = site.folder / "state" / "log"
@@ -282,8 +287,9 @@ def _reading(broker: PrivateBroker, site: Site) -> dict[str, Any]:
         "heartbeat": "1s",
     }
     publish = {"amqp": {**url, **as_agent}, "allowed_users": [gateway.name], "interval": "1s"}
+    sources = {KEPT: {**plain, "durable": {}}, PLAIN: plain, RELAYED: relayed}
     return {
-        "sources": {KEPT: {**plain, "durable": {}}, PLAIN: plain, RELAYED: relayed},
+        "sources": {name: sources[name] for name in SOURCES},
         "agents": {AGENT: {"kind": "rabbitmq", **reading, **as_agent, "publish": publish}},
     }
 
