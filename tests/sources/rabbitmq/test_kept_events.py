@@ -177,10 +177,11 @@ STARTED = "rabbit:start_apps([rabbitmq_event_exchange], #{})."
 
 
 @pytest.mark.each_rabbitmq(takes_long=True)
+@pytest.mark.xdist_group("disturbed")
 async def test_events_that_go_elsewhere_are_missed_until_the_exchange_is_there_again(
-    own_rabbitmq: PrivateBroker,
+    unbound: PrivateBroker,
 ) -> None:
-    endpoint = event_endpoint(own_rabbitmq, own_rabbitmq.administrator)
+    endpoint = event_endpoint(unbound, unbound.administrator)
     subscription = DurableSubscription(new_queue(), 10_000, 60 * SECOND, MemoryLedger())
     sinks = kept, plain = Sink(), Sink()
     keys = ["queue.created", BINDING_CREATED]
@@ -193,20 +194,23 @@ async def test_events_that_go_elsewhere_are_missed_until_the_exchange_is_there_a
     await until(lambda: "caught up" in kept.reported, "the kept one listens")
     running.append(asyncio.create_task(EventConsumer(endpoint, keys, plain.receive, SystemClock()).run()))
     await until(lambda: "connected" in plain.reported, "the plain one listens")
-    await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "eval", STOPPED)
+    await asyncio.to_thread(unbound.rabbitmqctl, "eval", STOPPED)
     await until(lambda: all("no exchange" in one.reported[-1] for one in sinks), "its end is noticed")
     for sink in sinks:
         sink.reported.clear()
-    await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "eval", STARTED)
+    await asyncio.to_thread(unbound.rabbitmqctl, "eval", STARTED)
     await until(lambda: "caught up" in kept.reported and "connected" in plain.reported, "both listen again")
     assert any("was not bound any more" in line for line in kept.reported), kept.reported
-    with own_rabbitmq.http() as client:
+    with unbound.http() as client:
         client.put("queues/%2F/orders", json={}).raise_for_status()
     await until(lambda: all("orders" in names_in(one) for one in sinks), "the event of a queue")
 
     for one in running:
         one.cancel()
     await asyncio.gather(*running, return_exceptions=True)
+    with unbound.http() as client:
+        for queue in ("orders", subscription.queue):
+            client.delete(f"queues/%2F/{queue}").raise_for_status()
 
 
 def names_in(sink: Sink) -> set[object]:

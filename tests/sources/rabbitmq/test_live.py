@@ -125,11 +125,12 @@ async def test_without_the_event_plugin_the_agent_says_what_it_cannot_see(
             await until(lambda: watched.gone("queue", "slow"), "its end is found out")
 
 
+@pytest.mark.xdist_group("disturbed")
 async def test_a_broker_that_was_killed_and_is_back_is_asked_nothing_that_it_cannot_answer_yet(
-    own_rabbitmq: PrivateBroker,
+    unbound: PrivateBroker,
 ) -> None:
     """RabbitMQ 4.3 answers before it can report on itself."""
-    broker = own_rabbitmq
+    broker = unbound
     with broker.http() as client:
         client.put("queues/%2F/lasting", json={"durable": True}).raise_for_status()
         client.put("queues/%2F/passing", json={"durable": False}).raise_for_status()
@@ -151,6 +152,8 @@ async def test_a_broker_that_was_killed_and_is_back_is_asked_nothing_that_it_can
         assert len({one.native_id for one in watched.received("queue", "lasting")}) == 1
         await ready(watched)
     assert complaints(broker)[said:] == []
+    with broker.http() as client:
+        client.delete("queues/%2F/lasting").raise_for_status()
 
 
 async def test_a_wrong_password_is_said_clearly(rabbitmq: PrivateBroker) -> None:
@@ -250,18 +253,17 @@ TAKEN_FOR_UNBOUND = """sys:replace_state(rabbit_event,
 
 
 @pytest.mark.each_rabbitmq(since="4.0")
-async def test_a_broker_that_takes_its_event_exchange_for_unbound_is_noticed(
-    own_rabbitmq: PrivateBroker,
-) -> None:
+@pytest.mark.xdist_group("disturbed")
+async def test_a_broker_that_takes_its_event_exchange_for_unbound_is_noticed(unbound: PrivateBroker) -> None:
     sink = Sink()
-    with reading_user(own_rabbitmq, []) as user:
-        endpoint = event_endpoint(own_rabbitmq, user)
-        port = own_rabbitmq.ports.amqp
+    with reading_user(unbound, []) as user:
+        endpoint = event_endpoint(unbound, user)
+        port = unbound.ports.amqp
         other = await aio_pika.connect(port=port, login=user.name, password=user.password)
         channel = await other.channel()
         queue = await channel.declare_queue("amqp-gateway.other", exclusive=True)
         await queue.bind(EVENT_EXCHANGE, "#")
-        own_rabbitmq.rabbitmqctl("eval", TAKEN_FOR_UNBOUND)
+        unbound.rabbitmqctl("eval", TAKEN_FOR_UNBOUND)
 
         consumer = EventConsumer(endpoint, ["queue.*", BINDING_CREATED], sink.receive, SystemClock())
         running = asyncio.create_task(consumer.run())
@@ -269,11 +271,13 @@ async def test_a_broker_that_takes_its_event_exchange_for_unbound_is_noticed(
         assert "connected" not in sink.reported
         await other.close()
         await until(lambda: "connected" in sink.reported, "events arrive")
-        with own_rabbitmq.http() as client:
+        with unbound.http() as client:
             client.put("queues/%2F/orders", json={}).raise_for_status()
         await until(lambda: "queue.created" in {key for key, _ in sink.events}, "the event of a queue")
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+        with unbound.http() as client:
+            client.delete("queues/%2F/orders").raise_for_status()
 
 
 @pytest.mark.parametrize(("max_length", "is_lost"), [(40, True), (10_000, False)])

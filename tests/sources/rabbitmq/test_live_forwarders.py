@@ -25,7 +25,7 @@ def shown(watched: Watch, class_name: str, leaf: str, **values: object) -> Calla
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("forwarding")
+@pytest.mark.xdist_group("disturbed")
 async def test_shovels_and_federation_links_show_whether_they_work(forwarding_host: VirtualHost) -> None:
     broker, path = forwarding_host.broker, forwarding_host.path
     (unanswered,) = free_ports(1)

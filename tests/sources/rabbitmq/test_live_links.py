@@ -24,7 +24,7 @@ async def reported(watched: Watch, event: str, **arguments: object) -> dict[str,
     return watched.reported(event, **arguments)[-1]
 
 
-@pytest.mark.xdist_group("forwarding")
+@pytest.mark.xdist_group("disturbed")
 async def test_a_federation_link_fails_runs_and_ends(forwarding_host: VirtualHost) -> None:
     broker, path = forwarding_host.broker, forwarding_host.path
     (unanswered,) = free_ports(1)
@@ -54,7 +54,7 @@ async def test_a_federation_link_fails_runs_and_ends(forwarding_host: VirtualHos
             assert broker.administrator.password not in repr(watched.events)
 
 
-@pytest.mark.xdist_group("forwarding")
+@pytest.mark.xdist_group("disturbed")
 async def test_a_shovel_runs_and_ends(forwarding_host: VirtualHost) -> None:
     broker, uri = forwarding_host.broker, forwarding_host.amqp_url()
     mover = f"parameters/shovel/{forwarding_host.path}/mover"
@@ -71,7 +71,7 @@ async def test_a_shovel_runs_and_ends(forwarding_host: VirtualHost) -> None:
             assert broker.administrator.password not in repr(watched.events)
 
 
-@pytest.mark.xdist_group("forwarding")
+@pytest.mark.xdist_group("disturbed")
 async def test_a_shovel_that_cannot_work_is_not_reported_as_running(
     forwarding_host: VirtualHost, rabbitmq_release: str
 ) -> None:

@@ -134,7 +134,7 @@ async def test_single_objects_are_read_again(virtual_host: VirtualHost, writer: 
                 await eventually(lambda: read_again(watched, class_name, leaf), leaf)  # noqa: B023  awaited here
 
 
-@pytest.mark.xdist_group("forwarding")
+@pytest.mark.xdist_group("disturbed")
 async def test_a_shovel_is_changed_and_its_password_is_neither_shown_nor_lost(
     forwarding_host: VirtualHost,
 ) -> None:
