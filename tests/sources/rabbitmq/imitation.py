@@ -5,6 +5,7 @@ Time advances only when a test lets it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,9 @@ from uuid import UUID
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.model_values import with_marks
+from gateway.dialects.qmf.schema_records import described_class, described_event
 from gateway.dialects.session import (
     Answered,
     Delivery,
@@ -24,6 +28,7 @@ from gateway.dialects.session import (
     TimerExpired,
     WakeAt,
 )
+from gateway.mapping.files import class_schemas, event_schemas
 from gateway.mapping.paths import Json
 from gateway.model.observations import (
     AgentLost,
@@ -266,6 +271,13 @@ class ImitatedBroker:
         return Document({"items": part, **pages})
 
 
+@functools.cache
+def all_definitions() -> tuple[ClassDefinition | EventDefinition, ...]:
+    """Return the classes and events of the mapping, as the agent describes them."""
+    classes = [described_class(with_marks(schema)) for schema in class_schemas(MAPPING).values()]
+    return (*classes, *map(described_event, event_schemas(MAPPING).values()))
+
+
 @dataclass
 class World:
     """Agent and console over a loopback, with the imitated broker.
@@ -297,7 +309,9 @@ class World:
         )
         self.source = _NotedSource(self)
         self.agent = ServedRabbitMq(self.source, self.config, session)
-        self.console = ConsoleSession(ConsoleConfig(trusted_users=frozenset({"loopback"})))
+        # As of an earlier console: questions for schemas, always the same, would take a quarter of the time.
+        known = ConsoleConfig(trusted_users=frozenset({"loopback"}), definitions=all_definitions())
+        self.console = ConsoleSession(known)
         self._agent_wakes = self._console_wakes = 0
         self._asked: tuple[ManagementRequest, Answer, int] | None = None
         self._answer_at = self._proof_at = 0
