@@ -21,7 +21,8 @@ from tests.hypothesis_profiles import PROVING
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("demonstration")]
 
 
-@pytest.mark.parametrize("restarted", ["node", "application"] if PROVING else ["node"])
+@pytest.mark.prove  # it is killed and comes back in test_kills.py
+@pytest.mark.parametrize("restarted", ["node", "application"])
 async def test_the_broker_is_stopped_and_started(
     restarted: str, observer: Observer, rightness: Rightness, story: Story
 ) -> None:

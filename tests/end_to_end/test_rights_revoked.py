@@ -85,7 +85,7 @@ async def test_a_password_is_changed(
     await story.end()
 
 
-@pytest.mark.parametrize("tags", ["", "management"])
+@pytest.mark.parametrize("tags", ["", pytest.param("management", marks=pytest.mark.prove)])
 async def test_the_tag_monitoring_is_taken_away(
     tags: str,
     observer: Observer,

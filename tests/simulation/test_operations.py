@@ -15,7 +15,7 @@ from gateway.model.operations import Outcome
 from tests.hypothesis_profiles import PROVING
 from tests.simulation.operated import AM2, BEFORE_AM2, CML, Dialect, OperatedBoiler
 
-SEEDS_OF_A_PART = 100 if PROVING else 2
+SEEDS_OF_A_PART = 100 if PROVING else 1
 PARTS = [
     *(pytest.param(AM2, part, id=f"am2-{part}") for part in range(4)),
     *(pytest.param(CML, part, id=f"cml-{part}") for part in range(4)),

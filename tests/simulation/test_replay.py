@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from tests.hypothesis_profiles import PROVING
 from tests.simulation.simulation import Simulation
 
 SEED = 7
 
 
-@pytest.mark.parametrize("seed", range(3 if PROVING else 1))
+@pytest.mark.prove  # so it does in two processes, below
+@pytest.mark.parametrize("seed", range(3))
 def test_the_same_seed_makes_the_same_steps(seed: int) -> None:
     digests = []
     for _ in range(2):

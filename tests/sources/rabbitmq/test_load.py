@@ -1,7 +1,6 @@
 """The cost of reading for the broker: processor time of its node with the source, less that without.
 
-The figures stand in the test report as properties; with ``PROVE=1`` there are also 5,000 queues, and 1,000
-clients with 10,000 bindings.
+The figures stand in the test report as properties.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.model.observations import SourceState
 from gateway.sources.rabbitmq.source_config import PollingConfig
 from tests.components.waiting import eventually
-from tests.hypothesis_profiles import PROVING
 from tests.sources.rabbitmq.test_live_classes import acknowledge
 from tests.sources.rabbitmq.watching import Watch, watch
 
@@ -27,11 +25,8 @@ pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 LIMIT = 0.05
 """The permitted share of one core."""
-QUICK_SECONDS, LONG_SECONDS = 10.0, 120.0
-"""The seconds of a measurement.
-
-A long one covers several listings of 5,000 queues, which come every half minute or more.
-"""
+SECONDS = 120.0
+"""The seconds of a measurement: several listings of 5,000 queues, which come every half minute or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +41,7 @@ class Load:
     bindings: int = 0
 
 
-LOADS = [Load(10, 5, 20)]
-if PROVING:
-    LOADS += [Load(5_000), Load(100, 1_000, 10_000)]
+LOADS = [Load(10, 5, 20), Load(5_000), Load(100, 1_000, 10_000)]
 
 
 def processor_time(broker: PrivateBroker) -> float:
@@ -101,6 +94,7 @@ async def everything_read(watched: Watch, load: Load) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.prove  # a measurement; by which budget it polls, test_polling.py shows
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: f"{load.queues}-{load.clients}-{load.bindings}")
 async def test_polling_costs_less_than_five_percent_of_a_core(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
@@ -108,13 +102,12 @@ async def test_polling_costs_less_than_five_percent_of_a_core(
     load: Load,
 ) -> None:
     broker = await asyncio.to_thread(start_rabbitmq, BrokerSettings(grace=0))
-    seconds = LONG_SECONDS if PROVING else QUICK_SECONDS
     async with loaded(broker, load):
         await used(broker, 5.0)  # the declarations' own aftermath
-        without = await used(broker, seconds)
+        without = await used(broker, SECONDS)
         async with watch(broker, broker.administrator, polling=PollingConfig(budget=0.25)) as watched:
             await everything_read(watched, load)
-            reading = await used(broker, seconds)
+            reading = await used(broker, SECONDS)
     for name, count in asdict(load).items():
         record_property(name, count)
     record_property("core_without", round(without, 4))
