@@ -20,10 +20,9 @@ from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.state.snmp_security import ENGINE, StoredEngine
 from tests.cli.conftest import ShownGateway, running_gateway
-from tests.components.command_line import Site, amqp_gateway, new_site, running
+from tests.components.command_line import Site, new_site, running
 from tests.components.net_snmp import printed, with_modules
 from tests.components.ports import free_udp_port
-from tests.components.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("gateway with SNMP users")
 
@@ -167,12 +166,8 @@ def test_a_restart_keeps_the_engine_and_counts_its_boots(tmp_path: Path) -> None
     before = path.read_bytes()
 
     def started() -> StoredEngine:
-        with running("run", "--config", site.configuration, log=site.folder / "log") as command:
-            command.ready()
-            wait_until(
-                lambda: amqp_gateway("health", "--config", site.configuration).code is ExitCode.OK,
-                "it is well",
-            )
+        with running("process", "snmp", "--config", site.configuration, log=site.folder / "log") as agent:
+            agent.ready()
         return StoredEngine.model_validate_json(path.read_bytes())
 
     first, second = started(), started()

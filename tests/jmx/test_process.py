@@ -34,7 +34,7 @@ TABLES = tuple(table_name("shop1", ClassKey("shop", name)) for name in ("hall", 
 NAMES = sorted(map(canonical, (GATEWAY, SOURCE, *TABLES, hall_name(), till_name(1), till_name(2))))
 
 
-async def test_a_client_reads_what_the_feed_reports(jmx: JmxSite) -> None:
+async def test_a_client_reads_what_the_feed_reports_and_receives_events_and_changes(jmx: JmxSite) -> None:
     async with jmx.running(), jmx.client() as client:
         assert sorted(await client.names()) == NAMES
         assert await client.read(till_name(), "sales") == "java.lang.Long 10"
@@ -46,9 +46,6 @@ async def test_a_client_reads_what_the_feed_reports(jmx: JmxSite) -> None:
         jmx.core.publish(update(1, {SALES: 99}))
         await client.reads(till_name(), "sales", "java.lang.Long 99")
 
-
-async def test_a_client_receives_events_and_changes(jmx: JmxSite) -> None:
-    async with jmx.running(), jmx.client() as client:
         await client.listen(GATEWAY)
         await client.listen(till_name())
         jmx.core.publish(event(1, link(1, "shop:till")))
@@ -144,23 +141,14 @@ async def test_it_is_ready_though_there_is_no_core(jmx: JmxSite) -> None:
 
 
 async def test_passwords_are_made_at_the_first_start_and_asked_for(jmx: JmxSite) -> None:
+    """The first login is reported to the core at once, and others are counted."""
     secret = jmx.site.state.secret_path("jmx-monitor")
+    monitor = Principal("jmx", "monitor", "127.0.0.1")
     assert not secret.exists()
     async with jmx.running():
         assert secret.stat().st_mode & 0o777 == 0o600
         assert "SecurityException" in await jmx.refusal("monitor", "guessed")
         assert "SecurityException" in await jmx.refusal("nobody", jmx.password)
-        assert await jmx.refusal("monitor", jmx.password) == ""
-    reported = jmx.log.read_text(encoding="utf-8")
-    assert "jmx-login-refused" in reported
-    assert jmx.password not in reported
-    assert "guessed" not in reported
-
-
-async def test_logins_are_reported_to_the_core_the_first_at_once_and_others_counted(jmx: JmxSite) -> None:
-    monitor = Principal("jmx", "monitor", "127.0.0.1")
-    async with jmx.running():
-        assert "SecurityException" in await jmx.refusal("monitor", "guessed")
         assert jmx.core.logins == []
         for _ in range(3):
             assert await jmx.refusal("monitor", jmx.password) == ""
@@ -168,27 +156,24 @@ async def test_logins_are_reported_to_the_core_the_first_at_once_and_others_coun
         assert jmx.core.logins == [LoginReport(monitor)]
     await asyncio.to_thread(wait_until, lambda: jmx.core.logins[1:], "the others are reported at the end")
     assert jmx.core.logins[1:] == [LoginReport(monitor, 2)]
+    reported = jmx.log.read_text(encoding="utf-8")
+    assert "jmx-login-refused" in reported
+    assert jmx.password not in reported
+    assert "guessed" not in reported
 
 
-async def test_a_password_may_be_configured(jmx: JmxSite) -> None:
-    password = jmx.site.secret("a better one")
-    jmx.configure(users={"Some.Body-1": {"password": password}, "monitor": {}})
-    async with jmx.running():
-        assert await jmx.refusal("Some.Body-1", "a better one") == ""
-        assert "SecurityException" in await jmx.refusal("monitor", "a better one")
-
-
-async def test_a_password_is_changed_without_a_restart(jmx: JmxSite) -> None:
-    password = jmx.site.secret("the first")
-    jmx.configure(users={"monitor": {"password": password}, "other": {}})
+async def test_a_password_may_be_configured_and_is_changed_without_a_restart(jmx: JmxSite) -> None:
+    password, user = jmx.site.secret("the first"), "Some.Body-1"
+    jmx.configure(users={user: {"password": password}, "other": {}})
     file = jmx.site.folder / password["file"]
     async with jmx.running():
-        assert await jmx.refusal("monitor", "the first") == ""
+        assert await jmx.refusal(user, "the first") == ""
+        assert "SecurityException" in await jmx.refusal("other", "the first")
         file.write_text(f"{make_hash('the second')}\n")
-        assert "SecurityException" in await jmx.refusal("monitor", "the first")
-        assert await jmx.refusal("monitor", "the second") == ""
+        assert "SecurityException" in await jmx.refusal(user, "the first")
+        assert await jmx.refusal(user, "the second") == ""
         file.unlink()
-        failure = await jmx.refusal("monitor", "the second")
+        failure = await jmx.refusal(user, "the second")
         assert "the gateway could not say whether the password is right: see its log" in failure
         own = jmx.site.state.secret_path("jmx-other")
         own.write_text("the third\n")

@@ -23,7 +23,7 @@ def broker_of_all(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateBroker]:
 
 @pytest.fixture
 def lent_rabbitmq(broker_of_all: PrivateBroker) -> Iterator[PrivateBroker]:
-    """The RabbitMQ of the groups whose names begin with ``lent broker``, for one test after the other."""
+    """The RabbitMQ of the group ``lent broker``, for one test after the other."""
     yield broker_of_all
     with broker_of_all.http() as client:
         if not client.get("health/checks/alarms").is_success:

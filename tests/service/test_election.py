@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -206,7 +206,10 @@ class Site:
 
 @asynccontextmanager
 async def site(
-    broker: PrivateBroker, folder: Path, policy: Mapping[str, object] | None = None
+    broker: PrivateBroker,
+    folder: Path,
+    policy: Mapping[str, object] | None = None,
+    agents: Sequence[str] = ("first", "second"),
 ) -> AsyncIterator[Site]:
     agent, user = Credentials.generate("agent"), Credentials.generate("gateway")
     with broker.http() as client:
@@ -239,7 +242,7 @@ async def site(
 
     with ExitStack() as processes, closing(InstanceIndex(folder / "index")) as index:
         started: dict[str, RunningCommand] = {}
-        for name in ("first", "second"):
+        for name in agents:
             # The ids of an agent's objects hold the second in which it started: here two, as in real life.
             await another_second()
             command = running("agent", name, "--config", path, log=folder / f"{name}.log")
@@ -254,9 +257,7 @@ async def site(
         async with await aio_pika.connect(broker.amqp_url(vhost=MANAGEMENT_VHOST)) as listening:
             here = Site(broker, started, gateway, ids)
             await until(here.serving, "one is elected")
-            await until(
-                lambda: all(map(receives_all, started.values())), "both have read all and hear events"
-            )
+            await until(lambda: all(map(receives_all, started.values())), "all have read all and hear events")
             channel = await listening.channel()
             # One of the gateway's own by its name, of which nothing is told.
             queue = await channel.declare_queue("amqp-gateway.listener", exclusive=True)

@@ -61,7 +61,7 @@ async def asks(exchange: AbstractExchange, body: bytes, reply_to: str, user_id: 
 async def test_a_purge_that_an_application_asks_for_achieves_nothing(
     lent_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
-    async with site(lent_rabbitmq, tmp_path) as shop:
+    async with site(lent_rabbitmq, tmp_path, agents=["first"]) as shop:
         purge = await filled_queue(shop)
         user = application(lent_rabbitmq)
         async with await aio_pika.connect(lent_rabbitmq.amqp_url(user, MANAGEMENT_VHOST)) as client:
@@ -99,7 +99,7 @@ async def test_a_console_with_a_role_calls_what_it_grants_and_no_more(
         "roles": {"purging": {"includes": ["everything"], "allow": [queue]}},
         "principals": {"qmf:gateway": ["purging"]},
     }
-    async with site(lent_rabbitmq, tmp_path, policy) as shop:
+    async with site(lent_rabbitmq, tmp_path, policy, ["first"]) as shop:
         await filled_queue(shop)
         refused = await shop.gateway.call(1, "vhost", "/", "setMaxQueues", 500)
         assert refused.outcome is not Outcome.APPLIED

@@ -70,7 +70,7 @@ def test_receivers_without_a_policy_get_what_happened_before_a_core_whose_broker
             assert all("may have been lost" not in str(each.values) for each in daemon.printed())
 
 
-@pytest.mark.xdist_group("lent broker, for receivers")
+@pytest.mark.xdist_group("lent broker")
 def test_what_no_log_has_is_counted_over_kills_and_unknown_after_a_failure_of_the_machine(
     tmp_path: Path, lent_rabbitmq: PrivateBroker
 ) -> None:

@@ -177,7 +177,7 @@ def unheard(gateway: RunningCommand, story: Story, meant: Collection[str], exclu
     story.churn(meant=meant, excluded=excluded)
 
 
-@pytest.mark.xdist_group("lent broker, for receivers")
+@pytest.mark.xdist_group("lent broker")
 @pytest.mark.timeout(3600 if PROVING else 900)
 def test_each_receiver_gets_all_since_it_is_configured_or_its_number_and_nothing_from_before(
     tmp_path: Path, lent_rabbitmq: PrivateBroker
