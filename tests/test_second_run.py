@@ -81,9 +81,9 @@ class Summary:
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Ran:
-    """Provide a function that runs a small suite by two workers, with the options given."""
+    """Provide a function that runs a small suite by one worker or more, with the options given."""
 
-    def run(tests: str, *options: str, workers: int = 2) -> Summary:
+    def run(tests: str, *options: str, workers: int = 1) -> Summary:
         (tmp_path / "pytest.ini").write_text(SETTINGS)
         (tmp_path / "test_small.py").write_text(BEGINNING + tests)
         done = subprocess.run(  # noqa: S603  options from below
@@ -102,7 +102,7 @@ def suite(tmp_path: Path) -> Ran:
 
 
 def test_what_passes_alone_is_unsteady_and_named_with_its_first_failure(suite: Ran) -> None:
-    ran = suite(UNSTEADY)
+    ran = suite(UNSTEADY, workers=2)
 
     assert ran.status == 0, ran.output
     assert ran.last_line == "1 passed, 5 unsteady"
@@ -182,7 +182,7 @@ def test_worker_that_dies():
 
 
 def test_what_a_repetition_proves_nothing_about_is_red_at_once(suite: Ran) -> None:
-    ran = suite(RED_AT_ONCE, workers=1)
+    ran = suite(RED_AT_ONCE)
 
     assert ran.status == 1, ran.output
     assert "UNSTEADY" not in ran.output
@@ -207,7 +207,7 @@ def test_in_which_it_is_collected():
 
 
 def test_of_a_socket_that_is_not_closed_the_test_is_named_that_opened_it(suite: Ran) -> None:
-    ran = suite(LEFT_OPEN, workers=1)
+    ran = suite(LEFT_OPEN)
 
     assert ran.status == 1
     assert "FAILED test_small.py::test_in_which_it_is_collected" in ran.output
@@ -217,7 +217,7 @@ def test_of_a_socket_that_is_not_closed_the_test_is_named_that_opened_it(suite: 
 
 
 def test_an_error_of_collection_is_red_at_once(suite: Ran) -> None:
-    ran = suite("if first_time('collection'):\n    raise ValueError\n" + ONE_UNSTEADY, workers=1)
+    ran = suite("if first_time('collection'):\n    raise ValueError\n" + ONE_UNSTEADY)
 
     assert ran.status != 0, ran.output
 
@@ -258,14 +258,13 @@ def test_steady():
         monkeypatch.setenv(name, value)
     lines: list[str] = []
 
-    failed, rounds = observe(["test_small.py"], 2, 10, lines.append)
+    failed, rounds = observe(["test_small.py"], 1, 10, lines.append)
 
-    assert rounds == 3
+    assert rounds == 2
     assert failed == {"test_small::test_once": 1, "test_small::test_niceness": 1}
     assert [line.partition(", in")[0] for line in lines] == [
-        "round 1 of 3: 3 ran, 1 failed",
-        "round 2 of 3: 3 ran, 0 failed",
-        "round 3 of 3, niceness 10: 3 ran, 1 failed",
+        "round 1 of 2: 3 ran, 1 failed",
+        "round 2 of 2, niceness 10: 3 ran, 1 failed",
     ]
 
 

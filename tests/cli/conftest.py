@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.demo.broker import PrivateBroker
+from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Ended, RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port
@@ -115,6 +115,13 @@ def running_gateway(
         command.ready()
         wait_until(lambda: shown.call("get", shown.path("first")).code is ExitCode.OK, "a queue is shown")
         yield shown
+
+
+@pytest.fixture(scope="package")
+def quiet_rabbitmq(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateBroker]:
+    """A RabbitMQ whose objects tests count, one after the other, in the group ``quiet broker``."""
+    with PrivateBroker(settings=rabbitmq_settings) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="package")

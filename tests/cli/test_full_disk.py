@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import psutil
+import pytest
 
 from gateway.demo.broker import PrivateBroker
 from gateway.durable_files import FOR_STARTS
@@ -109,13 +110,14 @@ def test_where_the_reserve_is_used_killed_processes_start_again_and_count_it(
         health(shown, lambda said: "event log: writing" in said and "state folder" not in said, "all is well")
 
 
+@pytest.mark.xdist_group("quiet broker")
 def test_on_a_disk_that_was_turned_read_only_new_objects_wait_unshown(
-    own_rabbitmq: PrivateBroker, tmp_path: Path
+    quiet_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
-    """On its own broker: objects of other tests would be in the commit that fails."""
+    """On a broker without others: objects of other tests would be in the commit that fails."""
     with (
         small_ext4_disk(tmp_path / "state", 48 << 20) as disk,
-        running_gateway(own_rabbitmq, tmp_path, has_jmx=False, log={"min_free": 1}) as shown,
+        running_gateway(quiet_rabbitmq, tmp_path, has_jmx=False, log={"min_free": 1}) as shown,
     ):
         core = core_of(shown)
         first = row(shown, "first")

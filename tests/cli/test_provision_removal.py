@@ -16,7 +16,7 @@ import aio_pika
 import pytest
 import yaml
 
-from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
+from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.test_provision import Operator, printed, refused
@@ -25,7 +25,7 @@ from tests.components.rabbitmq import new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
 from tests.outcomes.relay import Relay
 
-pytestmark = pytest.mark.xdist_group("removal")
+pytestmark = pytest.mark.xdist_group("quiet broker")
 
 EVENTS, CONSOLE = "amqp-gateway.events.rabbitmq", "amqp-gateway.console.rabbitmq-agent"
 """Queues of durable subscriptions, as the configuration that is printed names its sources."""
@@ -33,20 +33,13 @@ EVENTS, CONSOLE = "amqp-gateway.events.rabbitmq", "amqp-gateway.console.rabbitmq
 KEPT = {"x-expires": 3_600_000, "x-max-length": 100, "x-overflow": "drop-head"}
 
 
-@pytest.fixture(scope="module")
-def broker(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateBroker]:
-    """Provide a broker for the tests of this file alone: they count the objects of the whole broker."""
-    with PrivateBroker(settings=rabbitmq_settings) as own:
-        yield own
-
-
 @pytest.fixture
-def operator(broker: PrivateBroker, tmp_path: Path) -> Iterator[Operator]:
+def operator(quiet_rabbitmq: PrivateBroker, tmp_path: Path) -> Iterator[Operator]:
     """Provide an operator; when the test has ended, the broker is as it was before."""
-    with new_virtual_host(broker) as watched:
-        new = Operator(broker, watched, tmp_path, secrets.token_hex(4))
+    with new_virtual_host(quiet_rabbitmq) as watched:
+        new = Operator(quiet_rabbitmq, watched, tmp_path, secrets.token_hex(4))
         yield new
-        with broker.http() as http:
+        with quiet_rabbitmq.http() as http:
             paths = [f"users/{new.gateway}", f"users/{new.agent}", f"vhosts/{new.vhost}"]
             for path in [*paths, f"queues/%2F/{EVENTS}"]:
                 http.delete(path)

@@ -49,7 +49,8 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         environment.install(package)
     else:
         environment.borrow(package)
-        environment.install("--no-deps", "--no-index", package)
+        # What is imported is compiled then, which is not all.
+        environment.install("--no-deps", "--no-index", "--no-compile", package)
     return environment
 
 
