@@ -281,10 +281,24 @@ def each_once(gateway: Gateway, names: list[str]) -> bool:
     return set(names) <= queues.keys()
 
 
+async def limited(shop: Site, token: int, limit: int) -> None:
+    """Set a limit of connections through the agent that serves, and check that the broker has it."""
+    answer = await shop.gateway.call(token, "vhost", "/", "setMaxConnections", limit)
+    assert (answer.outcome, answer.text) == (Outcome.APPLIED, "OK")
+    reported = await asyncio.to_thread(shop.broker.rabbitmqctl, "list_vhost_limits", "--silent")
+    assert json.loads(reported.strip())["max-connections"] == limit
+    await until(lambda: str(limit) in str(shop.gateway.reported("vhostLimitsSet")), "the setting is told")
+
+
+def agents_of(gateway: Gateway, class_name: str, leaf: str) -> set[str]:
+    return {one.agent for one in gateway.objects(class_name).get(leaf, [])}
+
+
 @pytest.mark.xdist_group("lent broker")
 async def test_one_serves_and_the_other_takes_its_place_when_it_is_killed(
     lent_rabbitmq: PrivateBroker, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
+    """A method is carried out once, by the one that serves."""
     async with site(lent_rabbitmq, tmp_path) as shop:
         gateway, loop = shop.gateway, asyncio.get_running_loop()
         second = next(agent for name, agent in shop.agents.items() if name not in shop.serving())
@@ -296,6 +310,8 @@ async def test_one_serves_and_the_other_takes_its_place_when_it_is_killed(
         await until(lambda: each_once(gateway, names), "all are heard of")
         await until(lambda: gateway.reported("queueCreated").total() == 10, "all are told")
         rows = {name: gateway.objects("queue")[name][0].row for name in names}
+        await until(lambda: agents_of(gateway, "vhost", "/"), "the virtual host is known")
+        await limited(shop, 1, 1111)
 
         shop.kill()
         began = loop.time()
@@ -321,35 +337,11 @@ async def test_one_serves_and_the_other_takes_its_place_when_it_is_killed(
         assert each_once(gateway, [*names, "last"])
         assert {name: gateway.objects("queue")[name][0].row for name in rows} == rows
 
-
-@pytest.mark.xdist_group("lent broker")
-async def test_a_method_is_carried_out_once_by_the_one_that_serves(
-    lent_rabbitmq: PrivateBroker, tmp_path: Path
-) -> None:
-    async with site(lent_rabbitmq, tmp_path) as shop:
-        gateway = shop.gateway
-
-        async def limited(token: int, limit: int) -> None:
-            answer = await gateway.call(token, "vhost", "/", "setMaxConnections", limit)
-            assert (answer.outcome, answer.text) == (Outcome.APPLIED, "OK")
-            reported = await asyncio.to_thread(lent_rabbitmq.rabbitmqctl, "list_vhost_limits", "--silent")
-            assert json.loads(reported.strip())["max-connections"] == limit
-            await until(lambda: str(limit) in str(gateway.reported("vhostLimitsSet")), "the setting is told")
-
-        def agents_of(class_name: str, leaf: str) -> set[str]:
-            return {one.agent for one in gateway.objects(class_name).get(leaf, [])}
-
-        await until(lambda: agents_of("vhost", "/"), "the virtual host is known")
-        await limited(1, 1111)
-        shop.kill()
-        await until(shop.serving, "the other serves")
-        await shop.declare("marker")
-        await until(lambda: "marker" in gateway.objects("queue"), "the gateway hears it")
         await until(
-            lambda: agents_of("vhost", "/") == agents_of("queue", "marker"), "all is that of the other now"
+            lambda: agents_of(gateway, "vhost", "/") == agents_of(gateway, "queue", "last"),
+            "all is that of the other now",
         )
-        await until(lambda: gateway.state is SourceState.SYNCHRONISED, "the gateway knows all")
-        await limited(2, 2222)
+        await limited(shop, 2, 2222)
         # The broker tells each setting: none was made twice.
         assert sorted(gateway.reported("vhostLimitsSet").values()) == [1, 1]
         assert [len(answers) for answers in gateway.answers.values()] == [1, 1]
