@@ -7,6 +7,7 @@ comes every 34 s), each slowed down as much as it costs. Failures make pauses lo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -603,13 +604,15 @@ class PollingPlan:
 
     def readings(self) -> Iterator[PlannedReading]:
         """Yield what is listed again and again, and was listed; of AMQP 1.0 the sessions that are shown."""
+        bearable = self._bearable_cost()
         for plan in self._classes.values():
             # What cannot be listed is not late: its objects are unread.
             if plan.read_from and plan.interval != NEVER and not plan.refusals:
                 what = plan.first_page.collection
                 if plan.first_page.lean:
                     what += " without statistics"
-                yield PlannedReading(plan.first_page.class_name, what, self._interval(plan), plan.read_from)
+                interval = self._interval_of(plan, bearable)
+                yield PlannedReading(plan.first_page.class_name, what, interval, plan.read_from)
         if self.sessions.round_time and (read_at := self.sessions.read_at):
             for class_name in ("session", "link"):
                 yield PlannedReading(class_name, "sessions", self.sessions.round_time, read_at)
@@ -621,7 +624,10 @@ class PollingPlan:
         known = [
             plan for plan in plans if plan.readings > 1 and not plan.withheld and not plan.first_page.lean
         ]
-        listed = {plan.first_page.collection + self._but(plan): self._interval(plan) for plan in known}
+        bearable = self._bearable_cost()
+        listed = {
+            plan.first_page.collection + self._but(plan): self._interval_of(plan, bearable) for plan in known
+        }
         beside = {what: every for what, (every, _) in self._beside.items()}
         self.intervals = {**listed, **beside, **self._elsewhere}
         if self.sessions.round_time:
@@ -647,7 +653,16 @@ class PollingPlan:
         self._paused_until = 0
 
     def _interval(self, plan: _ClassPlan) -> int:
-        """Return its own interval, or a longer one if the budget demands it.
+        """Return its own interval, or a longer one if the budget demands it."""
+        return self._interval_of(plan, self._bearable_cost())
+
+    def _interval_of(self, plan: _ClassPlan, bearable: float) -> int:
+        """Return the same where `_bearable_cost` is known, which is that of all classes."""
+        within_budget = int(plan.interval * plan.cost / bearable)
+        return max(plan.interval, min(within_budget, self._config.longest_interval))
+
+    def _bearable_cost(self) -> float:
+        """Return the nanoseconds that a listing may cost at its own interval; infinity where all fit.
 
         Expensive classes share what cheap ones leave, by their paces. A listing that costs twice what is left
         comes half as often as it should: bindings, of which events report all, do not take the time that
@@ -663,11 +678,10 @@ class PollingPlan:
         for one in sorted(self._classes.values(), key=lambda one: one.cost):
             bearable = left / pace
             if one.cost > bearable:
-                within_budget = int(plan.interval * plan.cost / bearable)
-                return max(plan.interval, min(within_budget, self._config.longest_interval))
+                return bearable
             left -= one.cost / one.interval
             pace -= 1 / one.interval
-        return plan.interval
+        return math.inf
 
 
 def _key(request: ListingRequest) -> str:

@@ -10,6 +10,7 @@ from gateway.model.observations import HeartbeatSeen, SourceState
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.source_config import PollingConfig
 from gateway.sources.rabbitmq.status import WITHIN_BUDGET
+from tests.hypothesis_profiles import PROVING
 from tests.sources.rabbitmq.imitation import World
 from tests.sources.rabbitmq.story import world
 
@@ -60,7 +61,7 @@ def test_what_the_budget_lets_be_read_seldom_is_stale_after_three_such_intervals
     assert heartbeat.current_until["rabbitmq:queue"] > heartbeat.time + 240 * SECOND - 60 * SECOND
 
 
-@pytest.mark.parametrize("takes", [100, 300, 1_000])
+@pytest.mark.parametrize("takes", [100, 300, 1_000] if PROVING else [300])
 def test_what_is_said_of_it_stays_though_costs_waver(takes: int) -> None:
     shop = world()
     shop.request_takes = takes * MILLISECOND
