@@ -13,7 +13,13 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import BacklogFollows
 from gateway.mapping.paths import Json
-from gateway.sources.rabbitmq.change_proofs import AwaitedEnd, AwaitedEnds, is_set_by, overwritten
+from gateway.sources.rabbitmq.change_proofs import (
+    MAX_UNCLAIMED,
+    AwaitedEnd,
+    AwaitedEnds,
+    is_set_by,
+    overwritten,
+)
 from gateway.sources.rabbitmq.management_api import Document, NotFound
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
@@ -180,16 +186,16 @@ def test_of_the_events_that_set_an_object_those_are_kept_that_prove_something() 
 def test_of_the_ends_of_a_name_those_are_kept_that_a_call_may_have_caused() -> None:
     awaited = AwaitedEnds("writer")
     earlier, later = (awaited.await_end(NAME, number, is_to_end=True) for number in (1, 2))
-    for _ in range(10_000):
+    for _ in range(MAX_UNCLAIMED + 1_000):
         awaited.ended(NAME, "app")
     assert earlier.is_of_other
     assert earlier.first_user == "app"
-    for _ in range(10_000):
+    for _ in range(MAX_UNCLAIMED + 1_000):
         awaited.ended(NAME, "writer")
     assert not earlier.is_of_other
     assert earlier.first_user == "app"
     found = size_of(earlier)
-    for _ in range(10_000):
+    for _ in range(MAX_UNCLAIMED + 1_000):
         awaited.ended(NAME, "writer")
     assert size_of(earlier) == found
     assert awaited.claim(later)
