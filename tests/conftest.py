@@ -34,7 +34,7 @@ from tests.hypothesis_profiles import PROVING
 from tests.jmx_java.client_machine import SharedMachine, compiled_clients
 from tests.process_state import OF_SPARK, SharedFixtures, left_as_it_was, nothing_left_held
 
-pytest_plugins = ["tests.second_run"]
+pytest_plugins = ["tests.second_run", "tests.components.command_line"]
 
 hypothesis_profiles.load()
 

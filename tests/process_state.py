@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -167,11 +167,20 @@ def left_as_it_was(*excepted: str) -> Iterator[None]:
     assert not left, "the test left behind:\n" + "\n".join(left)
 
 
+class SharedPartEndedError(AssertionError):
+    """What several tests share has ended: a test fails before its setup, and the next one gets a new part."""
+
+
 class SharedFixtures:
-    """A pytest plugin that knows the fixtures of longer life than a test that have been set up."""
+    """A pytest plugin that knows the fixtures of longer life than a test that have been set up.
+
+    It ends all of them where one is broken. pytest has no function for that, but ends them when told that no
+    test follows.
+    """
 
     def __init__(self) -> None:
         self._living: set[str] = set()
+        self._is_one_broken = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> None:
@@ -187,6 +196,27 @@ class SharedFixtures:
     def are_used(self, request: pytest.FixtureRequest) -> bool:
         """Return whether a test uses one of them."""
         return not self._living.isdisjoint(request.fixturenames)
+
+    def pytest_exception_interact(self, call: pytest.CallInfo[object]) -> None:
+        """Note that a test met a broken one."""
+        if call.excinfo is not None and isinstance(call.excinfo.value, SharedPartEndedError):
+            self._is_one_broken = True
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
+        """After a test that met a broken one, end all, also the session's: the next test makes them."""
+        try:
+            return (yield)
+        finally:
+            if self._is_one_broken:
+                self._is_one_broken = False
+                _end_all_fixtures(item)
+
+
+def _end_all_fixtures(item: pytest.Item) -> None:
+    plugins = item.config.pluginmanager
+    others = plugins.get_plugins() - {plugins.get_plugin("runner")}
+    plugins.subset_hook_caller("pytest_runtest_teardown", others)(item=item, nextitem=None)
 
 
 def holdings() -> Holdings:

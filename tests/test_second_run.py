@@ -216,6 +216,53 @@ def test_of_a_socket_that_is_not_closed_the_test_is_named_that_opened_it(suite: 
     )
 
 
+SHARING = """
+from tests.process_state import SharedFixtures
+
+pytest_plugins = ["tests.components.command_line"]
+
+def pytest_configure(config):
+    config.pluginmanager.register(SharedFixtures())
+"""
+
+SHARED_GATEWAY = """
+from tests.components.command_line import new_site, running
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory):
+    site = new_site(tmp_path_factory.mktemp("shared"))
+    with running("run", "--config", site.configuration, log=site.folder / "log") as command:
+        command.ready()
+        yield command
+
+def test_that_kills_it(gateway):
+    gateway.process.kill()
+    gateway.process.wait()
+
+def test_after_its_end(gateway):
+    assert gateway.process.poll() is None
+
+def test_of_a_new_one(gateway):
+    assert gateway.process.poll() is None
+"""
+
+
+def test_where_a_shared_gateway_has_ended_one_test_says_so_and_the_next_one_has_a_new_one(
+    suite: Ran, tmp_path: Path
+) -> None:
+    (tmp_path / "conftest.py").write_text(SHARING)
+
+    ran = suite(SHARED_GATEWAY, workers=0)
+
+    assert (ran.status, ran.last_line) == (0, "2 passed, 1 unsteady"), ran.output
+    assert "UNSTEADY test_small.py::test_after_its_end - " in ran.output
+    assert re.search(
+        r"a gateway that several tests share ended before this test: exit status -9, folder /.*/shared0;"
+        r' the end of log:\nE +\{.*"event": ',
+        ran.output,
+    )
+
+
 def test_an_error_of_collection_is_red_at_once(suite: Ran) -> None:
     ran = suite("if first_time('collection'):\n    raise ValueError\n" + ONE_UNSTEADY)
 

@@ -1,4 +1,7 @@
-"""The command ``amqp-gateway`` as a process of its own, and configurations for it."""
+"""The command ``amqp-gateway`` as a process of its own, and configurations for it.
+
+The module is a pytest plugin, too: a test fails before its setup where a command has ended that it may share.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import pytest
 import yaml
 
 from gateway.service.processes.exit_codes import ExitCode
@@ -21,6 +25,7 @@ from gateway.state_folder import StateFolder
 from tests.components.forked_commands import can_be_forked, run
 from tests.components.ports import free_udp_port
 from tests.components.waiting import DEADLINE
+from tests.process_state import SharedPartEndedError
 from tests.second_run import RedAtOnceError
 
 COMMAND = (sys.executable, "-m", "gateway.cli.main")
@@ -28,6 +33,8 @@ _OURS = ("AMQP_GATEWAY_", "XDG_")
 _TRACEBACK = "Traceback (most recent call last)"
 _COMMAND_SECONDS = 400.0
 """The seconds that a command may take; a Spark report on a busy machine takes longer than others wait."""
+_LOG_LINES: Final = 20
+"""The number of the last lines of its log that are shown of a command that has ended."""
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -122,6 +129,30 @@ class RunningCommand:
         self.process.terminate()
         return self.ended()
 
+    def check_alive(self) -> None:
+        """Return if the command runs.
+
+        Raises:
+            SharedPartEndedError: it has ended; the text has its folder, exit status and last words.
+        """
+        if (status := self.process.poll()) is not None:
+            lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
+            raise SharedPartEndedError(
+                f"a gateway that several tests share ended before this test: exit status {status}, folder "
+                f"{self._log.parent}; the end of {self._log.name}:\n" + "\n".join(lines)
+            )
+
+
+_RUNNING: Final[list[RunningCommand]] = []
+"""The commands within `running`."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Check the commands that outlive each test: those that one test alone started have been left by now."""
+    for command in _RUNNING:
+        command.check_alive()
+
 
 @contextmanager
 def running(
@@ -153,9 +184,12 @@ def running(
                 stderr=errors,
                 start_new_session=True,
             )
+        command = RunningCommand(process, ours, log)
+        _RUNNING.append(command)
         try:
-            yield RunningCommand(process, ours, log)
+            yield command
         finally:
+            _RUNNING.remove(command)
             ours.close()
             try:
                 process.wait(DEADLINE)

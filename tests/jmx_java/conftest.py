@@ -13,7 +13,9 @@ import pytest_asyncio
 
 from gateway.feed.freshness import Freshness
 from gateway.jmx.commands import Command, Register, RegisterTable, SetGroup, Unregister, encode_batch
+from gateway.jmx.java_runtime import MachineEndedError
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings, PushResult
+from tests.process_state import SharedPartEndedError
 
 USER, PASSWORD = "monitor", "correct horse"
 
@@ -52,9 +54,15 @@ async def emptied(machine: JavaMachine) -> JavaMachine:
     """Return a machine that had another test before: without its MBeans, and what it said of the group 1.
 
     It remembers who saw the MBeans that are gone: for what tells that they come and go, take a new one.
+
+    Raises:
+        SharedPartEndedError: it has ended; the next test gets another one.
     """
     numbers = _REGISTERED.pop(machine, set())
-    await publish_well(machine, *map(Unregister, numbers), SetGroup(1, Freshness.STALE))
+    try:
+        await publish_well(machine, *map(Unregister, numbers), SetGroup(1, Freshness.STALE))
+    except MachineEndedError as error:
+        raise SharedPartEndedError("the virtual machine that several tests share has ended") from error
     return machine
 
 

@@ -39,10 +39,12 @@ from tests.jmx_java.conftest import (
     Connect,
     JavaObject,
     authenticate,
+    emptied,
     publish,
     publish_well,
     settings,
 )
+from tests.process_state import SharedPartEndedError
 
 TWELVE = DefineClass(
     1, "test:twelve", "d", tuple(Attribute(f"a{n}", AttributeType.LONG, "d") for n in range(12))
@@ -105,6 +107,13 @@ async def test_it_reports_what_it_uses_until_it_has_ended(machine: JavaMachine, 
     await machine.ended()
     with pytest.raises(MachineEndedError):
         await machine.usage()
+
+
+async def test_a_machine_that_tests_share_is_not_used_after_its_end(machine: JavaMachine) -> None:
+    machine.kill()
+    await machine.ended()
+    with pytest.raises(SharedPartEndedError, match="the virtual machine that several tests share has ended"):
+        await emptied(machine)
 
 
 async def test_a_killed_machine_is_seen_at_once_and_the_next_has_the_port(connect: Connect) -> None:
