@@ -25,10 +25,10 @@ from tests.components.leaks import LEAKED, leaked_below
 from tests.components.rabbitmq import (
     INSTALLED,
     TEST_SETTINGS,
+    SharedBrokers,
     VirtualHost,
     new_virtual_host,
     releases,
-    shared_brokers,
 )
 from tests.hypothesis_profiles import PROVING
 from tests.jmx_java.client_machine import SharedMachine, compiled_clients
@@ -47,7 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Ctrl-C ends them, also where a shell started the tests in the background. Spark starts as suits few rows.
     """
-    config.pluginmanager.register(_SHARED)
+    for plugin in (_SHARED, _BROKERS):
+        config.pluginmanager.register(plugin)
     # It logs tracebacks on a thread of its own, of which Python 3.11 parses the lines. While pytest parses a
     # file for its report, that is an error of the interpreter (CPython's issue 106905), and ends a worker.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -133,6 +134,7 @@ _LOGGER_AT_FIRST = structlog.get_config()["wrapper_class"]
 
 
 _SHARED = SharedFixtures()
+_BROKERS = SharedBrokers()
 
 
 @pytest.fixture(autouse=True)
@@ -176,7 +178,7 @@ def rabbitmq_release(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def rabbitmq_brokers(session_folder: Path) -> Iterator[Callable[[str], PrivateBroker]]:
     """The session's RabbitMQ of each release; they live to its end, whichever tests come when."""
-    with shared_brokers(session_folder) as brokers:
+    with _BROKERS.of_session(session_folder) as brokers:
         yield brokers
 
 

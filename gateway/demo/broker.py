@@ -52,7 +52,13 @@ _START_ATTEMPTS: Final = 3
 _PORT_TAKEN: Final = ("eaddrinuse", "address already in use")
 _NO_CERTIFICATES: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """The node serves HTTP without TLS; reading the system's certificates takes longer than a request."""
-_NOT_RUNNING: Final[dict[str, Any]] = {"handled": -1, "detached": False, "node": None, "node_status": None}
+_NOT_RUNNING: Final[dict[str, Any]] = {
+    "handled": -1,
+    "detached": False,
+    "node": None,
+    "node_status": None,
+    "given_up": False,
+}
 
 
 class PrivateBroker:
@@ -110,7 +116,7 @@ class PrivateBroker:
         broker._node = description
         broker._lease = lease
         with broker.http(timeout=_HANDLED_SECONDS) as client:
-            if not broker._serves(client):
+            if not broker.serves(client):
                 broker.close()
                 return None
         return broker
@@ -185,6 +191,24 @@ class PrivateBroker:
         """Return the process id of the node; ``None`` while it is down."""
         node: int | None = self._state()["node"]
         return node
+
+    def is_given_up(self) -> bool:
+        """Return whether a guarded node ended so often that its keeper does not start it again."""
+        return bool(self._state()["given_up"])
+
+    def serves(self, client: httpx.Client) -> bool:
+        """Return whether the node serves, according to itself; ``client`` is of `http`."""
+        # What the node says of itself: a foreign listener on its port would accept a connection just as well.
+        # Nodes are listed once the statistics database runs, which is later than the listeners. A node of 4.3
+        # that is asked for them earlier writes a crash report; with statistics off the overview names no
+        # listeners.
+        try:
+            if not client.get(f"health/checks/port-listener/{self.ports.amqp}").is_success:
+                return False
+            nodes = client.get("nodes", params={"columns": "name,running"}).raise_for_status().json()
+            return any(node["running"] for node in nodes)
+        except (httpx.HTTPError, ValueError, LookupError):
+            return False
 
     # -- life
 
@@ -317,6 +341,9 @@ class PrivateBroker:
         )
         self._command("start")
         self._await_ready()
+        # Not before: a node whose port was taken meanwhile is to end, and be started on another one.
+        if self.settings.guarded:
+            self._command("guard")
 
     def _found_port_taken(self) -> bool:
         said = self.log_tail(lines=sys.maxsize).lower()
@@ -347,7 +374,7 @@ class PrivateBroker:
     def _await_ready(self) -> None:
         deadline = time.monotonic() + self.settings.start_deadline
         with self.http(timeout=5.0) as client:
-            while not self._serves(client):
+            while not self.serves(client):
                 state = self._state()
                 if state["node"] is None:
                     raise BrokerError(
@@ -358,16 +385,3 @@ class PrivateBroker:
                     raise BrokerError(f"RabbitMQ did not serve within {seconds:g} s:\n{self.log_tail()}")
                 time.sleep(_POLL_SECONDS)
         self._progress(f"RabbitMQ serves AMQP on {LOOPBACK}:{self.ports.amqp}, HTTP on {self.management_url}")
-
-    def _serves(self, client: httpx.Client) -> bool:
-        # What the node says of itself: a foreign listener on its port would accept a connection just as well.
-        # Nodes are listed once the statistics database runs, which is later than the listeners. A node of 4.3
-        # that is asked for them earlier writes a crash report; with statistics off the overview names no
-        # listeners.
-        try:
-            if not client.get(f"health/checks/port-listener/{self.ports.amqp}").is_success:
-                return False
-            nodes = client.get("nodes", params={"columns": "name,running"}).raise_for_status().json()
-            return any(node["running"] for node in nodes)
-        except (httpx.HTTPError, ValueError, LookupError):
-            return False

@@ -8,7 +8,9 @@ left running (it is their sub-reaper, ``prctl(2)``), and removes the folder. Sho
 killed, the kernel kills node and port mapper (``PR_SET_PDEATHSIG``); only the folder's files remain then.
 
 It runs as a script, with the standard library alone: ``python -I keeper.py FOLDER``. Commands arrive as
-lines on standard input (``start``, ``stop``, ``kill``); after each it writes `STATE_FILE`.
+lines on standard input (``start``, ``stop``, ``kill``, ``guard``); after each it writes `STATE_FILE`.
+From ``guard`` on, a node that ends without a command is started again, at most `MOST_RESTARTS` times within
+`RESTART_SECONDS`: users that only attached cannot give commands.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ STATE_FILE: Final = "keeper.state.json"
 
 It has ``handled`` (number of commands carried out), ``node`` and ``port_mapper`` (process ids or null),
 ``node_status`` (how the node's last process ended: exit status, or minus the signal, or null), ``detached``
-(the process that started the keeper has closed its input, and others use the broker).
+(the process that started the keeper has closed its input, and others use the broker), ``given_up`` (a
+guarded node ended so often that it is not started again, but by a command).
 """
 
 LEASE_FILE: Final = "lease"
@@ -49,6 +52,9 @@ LEASE_FILE: Final = "lease"
 
 CONSOLE_FILE: Final = "console.log"
 """The file with the output of node and port mapper."""
+
+MOST_RESTARTS: Final = 3
+RESTART_SECONDS: Final = 600.0
 
 _POLL_SECONDS: Final = 0.1
 _REAP_SECONDS: Final = 5.0
@@ -81,6 +87,9 @@ class Keeper:
         self._node: subprocess.Popen[bytes] | None = None
         self._ending = False
         self._detached = False
+        self._guarded = False
+        self._given_up = False
+        self._restarts: list[float] = []
         self._port_mapper = self._spawn(plan["port_mapper"])
 
     def run(self) -> None:
@@ -89,6 +98,7 @@ class Keeper:
             "start": self._start_node,
             "stop": self._stop_node,
             "kill": self._kill_node,
+            "guard": self._guard_node,
         }
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._asked_to_end)
@@ -154,6 +164,7 @@ class Keeper:
         self._note_exit()
         if self._node is None:
             self._node_status = None
+            self._given_up = False
             self._node = self._spawn(self._node_command)
 
     def _stop_node(self) -> None:
@@ -169,15 +180,34 @@ class Keeper:
             self._node.wait()
         self._note_exit()
 
-    def _note_exit(self) -> None:
-        if self._node is not None and self._node.poll() is not None:
-            self._node_status = self._node.returncode
-            self._node = None
-            self._write_state()
+    def _guard_node(self) -> None:
+        self._guarded = True
+
+    def _restart_node(self) -> None:
+        """Start a node again that ended by itself, unless it does so again and again."""
+        now = time.monotonic()
+        self._restarts = [one for one in self._restarts if now - one < RESTART_SECONDS]
+        if len(self._restarts) < MOST_RESTARTS:
+            self._restarts.append(now)
+            self._start_node()
+        else:
+            self._given_up = True
+        self._write_state()
+
+    def _note_exit(self) -> bool:
+        """Return whether the node has ended since the last call."""
+        if self._node is None or self._node.poll() is None:
+            return False
+        self._node_status = self._node.returncode
+        self._node = None
+        self._write_state()
+        return True
 
     def _reap(self) -> None:
         """Note a node that ended, and reap its orphans, which the kernel hands to this process."""
-        self._note_exit()
+        # The end by a command was noted where that was carried out.
+        if self._note_exit() and self._guarded:
+            self._restart_node()
         ours = {self._port_mapper.pid} | ({self._node.pid} if self._node else set())
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         while (ended := os.waitid(os.P_ALL, 0, options)) is not None:
@@ -192,6 +222,7 @@ class Keeper:
             "port_mapper": self._port_mapper.pid,
             "node_status": self._node_status,
             "detached": self._detached,
+            "given_up": self._given_up,
         }
         beside = self._folder / f"{STATE_FILE}.new"
         beside.write_text(json.dumps(state))

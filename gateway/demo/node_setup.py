@@ -65,6 +65,7 @@ class BrokerSettings:
         memory_limit: octets of memory in use at which the memory alarm is raised.
         start_deadline: seconds that a start may take.
         grace: seconds given to the node to stop by itself before it is killed; 0 kills it at once.
+        guarded: start the node again if it ends without a command (see `gateway.demo.keeper`).
         plugins: further plugins to enable.
         debian: code name of the Debian release whose RabbitMQ is run (see `find_installation`); empty for
             the one that is installed.
@@ -76,6 +77,7 @@ class BrokerSettings:
     memory_limit: int = 1024 * 1024 * 1024
     start_deadline: float = 120.0
     grace: float = 30.0
+    guarded: bool = False
     plugins: tuple[str, ...] = ()
     debian: str = ""
     configuration: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
 """RabbitMQ for tests: one node for all workers of a session, with a virtual host of its own for each test.
 
+A node that ends is started again by its keeper, one that hangs is killed by the first worker that notices.
 Tests that kill the broker, raise alarms or count what happens in the whole broker start one of their own.
 
 A test runs on the RabbitMQ that is installed. One that is marked ``each_rabbitmq`` runs on that of each of
@@ -8,23 +9,33 @@ A test runs on the RabbitMQ that is installed. One that is marked ``each_rabbitm
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import os
 import secrets
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 import httpx
 import psutil
+import pytest
 
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.demo.installation import NEWEST, RELEASES, debian_release
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
+from tests.components.waiting import wait_until
 from tests.hypothesis_profiles import PROVING
+from tests.process_state import SharedPartEndedError
 
 INSTALLED = "installed"
+
+PATIENCE: Final = 20.0
+"""The seconds after which a node that does not answer hangs, also on a busy machine."""
 
 ALWAYS_BOUND = "amqp-gateway.bound"
 """The queue of `keep_events_published`."""
@@ -98,7 +109,7 @@ def shared_broker(session_folder: Path, release: str = INSTALLED) -> Iterator[Pr
         if broker is None:
             # A former node may just be ending there: the new one takes a folder that nobody empties.
             folder.unlink(missing_ok=True)
-            settings = replace(TEST_SETTINGS, debian=debian)
+            settings = replace(TEST_SETTINGS, debian=debian, guarded=True)
             broker = PrivateBroker(Path(f"{folder}-{secrets.token_hex(4)}"), settings, remove=True)
             broker.start()
             keep_events_published(broker)
@@ -122,18 +133,104 @@ def keep_events_published(broker: PrivateBroker) -> None:
         client.post(binding, json={"routing_key": "none"}).raise_for_status()
 
 
-@contextmanager
-def shared_brokers(session_folder: Path) -> Iterator[Callable[[str], PrivateBroker]]:
-    """Provide a function that returns the `shared_broker` of a release, which is kept until the end."""
-    with ExitStack() as stack:
-        brokers: dict[str, PrivateBroker] = {}
+class WatchedBroker:
+    """A guarded broker in use, of which its user notices that it was started again, or hangs.
 
-        def of_release(release: str) -> PrivateBroker:
-            if release not in brokers:
-                brokers[release] = stack.enter_context(shared_broker(session_folder, release))
-            return brokers[release]
+    Args:
+        broker: which serves now.
+        patience: the seconds in which a node has to answer that has answered before.
+    """
 
-        yield of_release
+    def __init__(self, broker: PrivateBroker, patience: float = PATIENCE) -> None:
+        self.broker = broker
+        self._patience = patience
+        self._process = broker.node_process()
+        self._is_doubted = False
+
+    def doubt(self) -> None:
+        """Let the next `look` ask the node, whether or not it is the process that it was."""
+        self._is_doubted = True
+
+    def look(self) -> None:
+        """Return at once if the node is the process that it was, and not doubted; else when it serves.
+
+        A node that hangs is killed, and its keeper starts it again.
+
+        Raises:
+            SharedPartEndedError: it does not serve any more.
+        """
+        process = self.broker.node_process()
+        if process == self._process and not self._is_doubted:
+            return
+        if process is not None and process == self._process:
+            self._kill_if_it_hangs(process)
+        self._await_service()
+        if self.broker.node_process() != self._process:
+            keep_events_published(self.broker)
+        self._process, self._is_doubted = self.broker.node_process(), False
+
+    def _kill_if_it_hangs(self, process: int) -> None:
+        with (
+            contextlib.suppress(AssertionError),
+            self.broker.http(timeout=self._patience / 2) as client,
+        ):
+            wait_until(lambda: self.broker.serves(client), "it answers", self._patience)
+            return
+        # Another worker may have been quicker.
+        if self.broker.node_process() == process:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    def _await_service(self) -> None:
+        try:
+            with self.broker.http() as client:
+                wait_until(
+                    lambda: self.broker.is_given_up() or self.broker.serves(client),
+                    "the RabbitMQ that tests share serves again",
+                    self.broker.settings.start_deadline,
+                )
+            assert not self.broker.is_given_up(), "the RabbitMQ that tests share ended again and again"
+        except AssertionError as error:
+            raise SharedPartEndedError(f"{error}; the end of its log:\n{self.broker.log_tail()}") from None
+
+
+class SharedBrokers:
+    """The shared brokers of this process; a pytest plugin that looks at them before a test uses one."""
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
+        self._used: dict[str, WatchedBroker] = {}
+
+    @contextmanager
+    def of_session(self, folder: Path) -> Iterator[Callable[[str], PrivateBroker]]:
+        """Provide a function that returns the `shared_broker` of a release, which is kept until the end."""
+        with ExitStack() as stack:
+            stack.callback(self._used.clear)
+
+            def of_release(release: str) -> PrivateBroker:
+                if release not in self._used:
+                    broker = stack.enter_context(shared_broker(folder, release))
+                    self._used[release] = WatchedBroker(broker, self._patience)
+                return self._used[release].broker
+
+            yield of_release
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Look at them, before any fixture of the test uses one."""
+        if _uses_brokers(item):
+            for each in self._used.values():
+                each.look()
+
+    def pytest_exception_interact(self, node: pytest.Item | pytest.Collector) -> None:
+        """Doubt them after a failure of a test that may have used one."""
+        if _uses_brokers(node):
+            for each in self._used.values():
+                each.doubt()
+
+
+def _uses_brokers(node: pytest.Item | pytest.Collector) -> bool:
+    return "rabbitmq_brokers" in getattr(node, "fixturenames", ())
 
 
 def connections_of(process: int, broker: PrivateBroker) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -15,9 +16,11 @@ import pytest
 
 from gateway.demo.broker import BrokerError, BrokerSettings, PrivateBroker
 from gateway.demo.installation import root_of
+from gateway.demo.keeper import MOST_RESTARTS
 from gateway.demo.node_setup import free_ports
-from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
+from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost, WatchedBroker
 from tests.components.waiting import wait_until
+from tests.process_state import SharedPartEndedError
 
 pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
@@ -167,6 +170,30 @@ def test_a_killed_node_comes_back_with_its_durable_queues_and_nothing_runs_on_wh
     wait_until(lambda: not any(map(runs, processes)), "all processes ended")
     own_rabbitmq.close()
     assert not own_rabbitmq.folder.exists()
+
+
+def test_a_guarded_node_that_ends_by_itself_is_started_again_but_not_for_ever(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    broker = start_rabbitmq(replace(TEST_SETTINGS, guarded=True))
+    watched = WatchedBroker(broker)
+    ended: set[int | None] = {None}
+
+    for _ in range(MOST_RESTARTS + 1):
+        wait_until(lambda: broker.node_process() not in ended, "there is a node, and another one")
+        node = broker.node_process()
+        assert node is not None
+        ended.add(node)
+        os.kill(node, signal.SIGKILL)
+
+    wait_until(broker.is_given_up, "it is not started once more")
+    assert broker.node_process() is None
+    with pytest.raises(SharedPartEndedError, match="ended again and again; the end of its log:\n"):
+        watched.look()
+    broker.start()
+    assert not broker.is_given_up()
+    broker.kill_node()
+    assert broker.node_process() is None, "that is no end by itself"
 
 
 def test_a_port_taken_since_it_was_chosen_is_replaced_and_nothing_is_left_after_close(
