@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,9 +15,9 @@ from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
 from tests.components.rabbitmq import ALWAYS_BOUND, SharedBrokers
 from tests.components.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("rabbitmq_brokers")
+pytestmark = [pytest.mark.usefixtures("rabbitmq_brokers"), pytest.mark.xdist_group("second worker")]
 
-PATIENCE = 4.0
+PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +28,12 @@ class Worker:
     broker: PrivateBroker
 
 
-@pytest.fixture
-def second(tmp_path: Path, rabbitmq_release: str) -> Iterator[Worker]:
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory, rabbitmq_release: str) -> Iterator[Worker]:
     """The second worker of a session; the first one has started the broker."""
+    folder = tmp_path_factory.mktemp("session")
     first, second = SharedBrokers(), SharedBrokers(PATIENCE)
-    with first.of_session(tmp_path) as of_first, second.of_session(tmp_path) as of_second:
+    with first.of_session(folder) as of_first, second.of_session(folder) as of_second:
         started, attached = of_first(rabbitmq_release), of_second(rabbitmq_release)
         assert attached.node_process() == started.node_process()
         yield Worker(second, attached)
