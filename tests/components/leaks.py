@@ -8,7 +8,7 @@ import gzip
 import os
 import re
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -42,9 +42,18 @@ def forms(secret: str) -> frozenset[bytes]:
     return frozenset(found)
 
 
-def leaks(secrets: Mapping[str, str], texts: Iterable[tuple[str, bytes]]) -> list[str]:
+def as_it_is(secret: str) -> frozenset[bytes]:
+    """Return the plain form of a secret only."""
+    return frozenset({secret.encode()})
+
+
+def leaks(
+    secrets: Mapping[str, str],
+    texts: Iterable[tuple[str, bytes]],
+    in_forms: Callable[[str], Iterable[bytes]] = forms,
+) -> list[str]:
     """Return ``PLACE has SECRET`` for each secret that is in a text; both are given by their names."""
-    wanted = [(name, form) for name, secret in secrets.items() for form in forms(secret)]
+    wanted = [(name, form) for name, secret in secrets.items() for form in in_forms(secret)]
     return sorted({f"{place} has {name}" for place, text in texts for name, form in wanted if form in text})
 
 
@@ -94,10 +103,11 @@ _OF_OTHERS = frozenset({"keeper.plan.json", "pyproject.toml"})
 """Files of folders that are not searched: a RabbitMQ decides itself what it keeps; sources are no output."""
 
 
-def leaked_below(folder: Path) -> list[str]:
+def leaked_below(folder: Path, in_forms: Callable[[str], Iterable[bytes]] = forms) -> list[str]:
     """Return ``PLACE has SECRET`` for each random secret of a gateway that is in a file outside of its place.
 
-    The secrets are those in the folders of states of gateways, and what `Site.secret` wrote.
+    The secrets are those in the folders of states of gateways, and what `Site.secret` wrote. Each is searched
+    for in each file, ``in_forms``.
     """
     kept, others = _kept_and_others(folder)
     secrets = {
@@ -106,7 +116,7 @@ def leaked_below(folder: Path) -> list[str]:
         for line in path.read_text("utf-8", "replace").splitlines()
         if _RANDOM.fullmatch(line)
     }
-    return leaks(secrets, ((str(path), path.read_bytes()) for path in others)) if secrets else []
+    return leaks(secrets, ((str(path), path.read_bytes()) for path in others), in_forms) if secrets else []
 
 
 def _kept_and_others(folder: Path) -> tuple[list[Path], list[Path]]:

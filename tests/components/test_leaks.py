@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.components.leaks import files_below, leaked_below, leaks
+from tests.components.leaks import as_it_is, files_below, forms, leaked_below, leaks
 
 SECRET = "s3cret/of+us=4&all"
 
@@ -59,6 +59,10 @@ def test_a_secret_of_a_gateway_is_found_outside_of_its_place(
     log = folder / "log"
     log.write_text("a login with Zm9vYmFyYmF6cXV5")
     try:
-        assert leaked_below(folder) == [f"{log} has a line of {folder / 'secret-0'}"]
+        for in_forms in (forms, as_it_is):
+            assert leaked_below(folder, in_forms) == [f"{log} has a line of {folder / 'secret-0'}"]
+        log.write_text("a login with Zm9vYmFyYmF6cXV5"[::-1])
+        assert leaked_below(folder, as_it_is) == []
+        assert len(leaked_below(folder)) == 1
     finally:
         log.unlink()
