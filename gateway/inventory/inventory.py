@@ -35,7 +35,12 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.events import MAX_TEXT_OCTETS, EventRecorder, duration_text, one_line
 from gateway.inventory.history import History
 from gateway.inventory.instances import GATEWAY, InstanceIndex
-from gateway.inventory.own_conditions import AuditHeadsCondition, LogLinesCondition, StateDiskCondition
+from gateway.inventory.own_conditions import (
+    AuditHeadsCondition,
+    LogLinesCondition,
+    ProcessesCondition,
+    StateDiskCondition,
+)
 from gateway.inventory.own_events import (
     ACCESS_REFUSED,
     AUDIT_HEAD,
@@ -120,7 +125,8 @@ class Inventory:
         self._audit_heads = AuditHeadsCondition(self._own_events, self._ids)
         self._state_disk = StateDiskCondition(self._own_events, self._ids)
         self._log_lines = LogLinesCondition(self._own_events, self._ids)
-        self._own_conditions = (self._audit_heads, self._state_disk, self._log_lines)
+        self._processes = ProcessesCondition(self._own_events, self._ids)
+        self._own_conditions = (self._audit_heads, self._state_disk, self._log_lines, self._processes)
         self._history = History(limits)
         self._sequence = 0
         self._ticked_at = 0
@@ -226,6 +232,10 @@ class Inventory:
         """Publish that a process of the gateway ended without having been asked to."""
         text = one_line(f"the process {process} ended: {reason}")
         self._out([self._own_events.own(PROCESS_ENDED, (process, reason), Severity.WARNING, text, now)])
+
+    def processes_not_started(self, reasons: Mapping[str, str], now: int) -> None:
+        """Publish which processes of the gateway cannot be started, as `ProcessesCondition.not_started`."""
+        self._out(self._processes.not_started(reasons, now))
 
     def gateway_stops(self, reason: str, now: int) -> None:
         """Publish that the gateway was asked to end."""

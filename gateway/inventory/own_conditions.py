@@ -1,4 +1,4 @@
-"""Conditions of the gateway itself that last: files, and an output, that it cannot write.
+"""Conditions of the gateway itself that last: what it cannot write, and processes that it cannot start.
 
 Nothing of them is written to the instance index, because its disk may be the one that is full
 (`gateway.inventory.inventory.EventLogCondition`). So an alarm does not outlive a core: the next one raises
@@ -7,7 +7,7 @@ it again if the condition lasts, and else reports that the condition of before h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -30,6 +30,9 @@ STATE_DISK_ALARM: Final = "stateNotWritten"
 
 LOG_LINES_ALARM: Final = "logLinesLost"
 """The name of the alarm of standard error that loses lines, which is its condition."""
+
+PROCESSES_ALARM: Final = "processNotStarted"
+"""The name of the alarm of processes that cannot be started, which is its condition."""
 
 _CALM: Final = 60 * SECOND
 
@@ -186,3 +189,30 @@ class LogLinesCondition(OwnCondition):
             "ended, or its disk is full: see to what it is connected to"
         )
         return self.stands(LOG_LINES_ALARM, Severity.MINOR, text, now)
+
+
+class ProcessesCondition(OwnCondition):
+    """The state of the gateway's processes, as far as the supervisor can start them.
+
+    Args:
+        recorder: makes the events of the gateway itself.
+        ids: allocates the numbers of alarms.
+    """
+
+    def __init__(self, recorder: EventRecorder, ids: IdAllocator) -> None:
+        super().__init__(
+            PROCESSES_ALARM, "processes of the gateway", "all of them start again", recorder, ids
+        )
+
+    def not_started(self, reasons: Mapping[str, str], now: int) -> list[Record]:
+        """Compare what the supervisor reports with the alarm; return the records to publish.
+
+        Args:
+            reasons: why a process cannot be started, by its name; empty if all of them start.
+            now: nanoseconds since 1970 UTC.
+        """
+        if not reasons:
+            return self.over(now)
+        each = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        text = f"processes of the gateway cannot be started, which is tried again: {each}"
+        return self.stands(dict(reasons), Severity.MAJOR, text, now)

@@ -43,6 +43,7 @@ _TRIES = 2
 _REQUEST_IDS = 2**31
 _LOG_SCALARS = (LogScalar.STATE, LogScalar.DETAIL, LogScalar.WAITING, LogScalar.LOST)
 _TRUE = 1
+NO_CORE: Final = "the core is not running: see its log"
 _WAITING = "new objects wait, not shown"
 
 
@@ -64,6 +65,8 @@ async def ask(addresses: Addresses, whole: Whole, report: Callable[[str], None])
     if state := state_line(addresses.state_folder):
         report(state)
     failures = [outcome for outcome in outcomes if outcome is not None]
+    if addresses.snmp is None and not failures and not _has_core(addresses.feed_socket):
+        raise CommandError(ExitCode.UNREACHABLE, NO_CORE)
     match failures:
         case [CommandError() as first, CommandError() as second]:
             raise CommandError(first.code, f"{first}\n{second}") from second
@@ -99,11 +102,23 @@ async def ask_health(
     report(f"{synchronised} of {sources} sources synchronised, {rows} rows, {stale} of them stale")
     report(_log_line(*values[len(scalars) :]))
     if connected != _TRUE:
-        raise CommandError(ExitCode.UNREACHABLE, "the core is not running: see its log")
+        raise CommandError(ExitCode.UNREACHABLE, NO_CORE)
     if synchronised < sources:
         raise CommandError(
             ExitCode.UNREACHABLE, "not every source is synchronised: walk agSourceTable for the reasons"
         )
+
+
+def _has_core(feed: Path) -> bool:
+    """Return whether a core listens on the feed, also where this user may not connect to it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(os.fspath(feed))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            return True
+    return True
 
 
 def state_line(folder: Path) -> str:

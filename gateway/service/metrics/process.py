@@ -104,10 +104,11 @@ def usage(process: str, pid: int) -> Iterator[Reading]:
         fields = _stat(folder)
         open_files = sum(1 for _ in (folder / "fd").iterdir())
         limits = (folder / "limits").read_text("utf-8")
+        booted = _boot_time()
     except OSError:
         return
     processor = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
-    yield families.PROCESS_START.at(_boot_time() + int(fields[_START_TIME]) / _TICKS, process)
+    yield families.PROCESS_START.at(booted + int(fields[_START_TIME]) / _TICKS, process)
     yield families.PROCESS_CPU.at(processor / _TICKS, process)
     yield families.PROCESS_MEMORY.at(int(fields[_RESIDENT]) * _PAGE_OCTETS, process)
     yield families.PROCESS_FILES.at(open_files, process)

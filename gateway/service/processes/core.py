@@ -72,6 +72,7 @@ from gateway.service.processes.lifeline import (
     Announcement,
     GatewayStop,
     Lifeline,
+    NotStarted,
     ProcessEnd,
     Reload,
 )
@@ -461,6 +462,8 @@ class _Core:
         match announcement:
             case ProcessEnd(process, reason):
                 self._inventory.process_ended(process, reason, now)
+            case NotStarted(reasons):
+                self._inventory.processes_not_started(reasons, now)
             case GatewayStop(reason):
                 self._inventory.gateway_stops(reason, now)
                 # While front ends can still send it; the rest is signed at the end.

@@ -89,11 +89,21 @@ class AccessRefused(msgspec.Struct, frozen=True, tag="access-refused"):
     attempts: int
 
 
-Announcement: TypeAlias = ProcessEnd | GatewayStop | Reload | AccessRefused
+class NotStarted(msgspec.Struct, frozen=True, tag="not-started"):
+    """The processes that cannot be started at present; an announcement replaces the one before.
+
+    Attributes:
+        reasons: why, one line for each process, by its name; empty if all of them start.
+    """
+
+    reasons: dict[str, str]
+
+
+Announcement: TypeAlias = ProcessEnd | GatewayStop | Reload | AccessRefused | NotStarted
 """What the supervisor announces to the core, which publishes it."""
 
 _MAPS = {bytes([0x80 | entries]) for entries in range(16)}
-_DECODER = msgspec.msgpack.Decoder(ProcessEnd | GatewayStop | Reload | AccessRefused)
+_DECODER = msgspec.msgpack.Decoder(Announcement)
 
 
 class Lifeline:

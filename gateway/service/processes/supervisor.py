@@ -12,12 +12,14 @@ import os
 import platform
 import signal
 import socket
+import subprocess
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import structlog
 
@@ -30,6 +32,7 @@ from gateway.service.processes.lifeline import (
     Announcement,
     GatewayStop,
     Lifeline,
+    NotStarted,
     ProcessEnd,
     ProcessLine,
     Reload,
@@ -44,6 +47,9 @@ log = structlog.get_logger(__name__)
 FIRST_RESTART_SECONDS, LAST_RESTART_SECONDS = 0.2, 15.0
 STEADY_SECONDS = 60.0
 """A process that lived this long is restarted at once when it dies."""
+
+FAILED_STARTS: Final = 3
+"""A process of which so many starts in a row came to nothing cannot be started, which is an alarm."""
 
 STOP_SECONDS = 8.0
 ANSWER_SECONDS = 3.0
@@ -82,6 +88,9 @@ MAX_REFUSALS = 100
 """The number of reports of refused clients that wait for the core; further ones are counted in the last."""
 
 _OTHERS = "(others)"
+
+_OF_THE_SYSTEM: Final = (OSError, RuntimeError, MemoryError, subprocess.SubprocessError)
+"""What the start of a process or thread raises where the system lacks something, or a program is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +157,9 @@ class Supervisor:
         self._unanswered: dict[str, Unanswered] = {}
         self._unpublished: deque[ProcessEnd] = deque(maxlen=MAX_UNPUBLISHED)
         self._refusals: deque[AccessRefused] = deque()
+        self._failed_starts: Counter[str] = Counter()
+        self._not_started = NotStarted({})
+        self._owes_not_started = False
         self._former = {plan.name: list(plan.at_rest) for plan in plans if plan.has_work is not None}
         self.processes: dict[str, int] = {}
         self.restarts: Counter[str] = Counter()
@@ -178,20 +190,12 @@ class Supervisor:
 
     async def _run(self) -> None:
         keepers: list[asyncio.Task[None]] = []
-        for plan in self._plans:
-            ready = asyncio.Event()
-            if plan.has_work is not None:
-                ready.set()
-            keepers.append(asyncio.create_task(self._kept(plan, ready)))
-            await until_one_ends(ready.wait(), self._asked.wait())
-            if self._asked.is_set():
-                break
-        else:
-            self._lifeline.ready()
-            self._manager.ready()
-            log.info("gateway-ready", processes=self.processes, next="amqp-gateway tree, amqp-gateway doctor")
-        await until_one_ends(self._asked.wait(), self._lifeline.parent_gone(), self._pass_on_reloads())
-        self.stop("the process that started it has ended")
+        await until_one_ends(
+            self._asked.wait(),
+            self._until_parent_gone(),
+            self._unended("starter", self._start(keepers)),
+            self._unended("watchdog", self._manager.watch(self.silent)),
+        )
         self._manager.stopping()
         log.info("gateway-stopping", reason=self._why, processes=self.processes)
         with contextlib.suppress(TimeoutError):
@@ -201,6 +205,38 @@ class Supervisor:
         await asyncio.gather(*keepers)
         while self._refusals:
             _log_unrecorded(self._refusals.popleft())
+
+    async def _start(self, keepers: list[asyncio.Task[None]]) -> None:
+        """Start all processes, each when the one before is ready; then pass on reloads, without end."""
+        for plan in self._plans:
+            ready = asyncio.Event()
+            if plan.has_work is not None:
+                ready.set()
+            keepers.append(asyncio.create_task(self._unended(plan.name, self._keep(plan, ready))))
+            await ready.wait()
+        self._lifeline.ready()
+        self._manager.ready()
+        log.info("gateway-ready", processes=self.processes, next="amqp-gateway tree, amqp-gateway doctor")
+        await self._pass_on_reloads()
+
+    async def _until_parent_gone(self) -> None:
+        await self._lifeline.parent_gone()
+        self.stop("the process that started it has ended")
+
+    async def _unended(self, name: str, part: Coroutine[Any, Any, None]) -> None:
+        """Run a part that ends only when the gateway stops; one that ends otherwise ends the gateway.
+
+        A gateway of which a part is missing would look alive.
+        """
+        try:
+            await part
+            reason = "it ended"
+        except Exception as error:
+            log.exception("part-failed", name=name)
+            reason = repr(error)
+        if not self._asked.is_set():
+            self._failure = CommandError(ExitCode.FAILED, f"the supervisor's part {name!r} failed: {reason}")
+            self.stop(f"its part {name} failed: {reason}")
 
     async def _announce_stop(self) -> None:
         """Let front ends send that the gateway stops, before they end."""
@@ -267,13 +303,17 @@ class Supervisor:
         return readings
 
     async def silent(self) -> list[str]:
-        """Return the names of the processes that were ready, live, give no answer, and do not run either."""
+        """Return the names of the processes that were ready, live, give no answer, and do not run either.
+
+        The core that cannot be started is one of them: front ends have nothing to show without it.
+        """
         answers = await self._answers()
-        return [
+        hung = [
             name
             for name, line in self._lines.items()
             if line.is_ready and answers[name] is None and not self._unanswered[name].runs
         ]
+        return [*hung, *([PUBLISHER] if self._cannot_start(PUBLISHER) else [])]
 
     async def _answers(self) -> dict[str, list[Reading] | None]:
         """Return the present answer of each process; ``None`` for one that does not answer."""
@@ -285,32 +325,24 @@ class Supervisor:
         names = [plan.name for plan in self._plans]
         return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
 
-    async def _kept(self, plan: ProcessPlan, ready: asyncio.Event) -> None:
-        """Keep ``plan``'s process; an unexpected failure ends the gateway, which would look alive."""
-        try:
-            await self._keep(plan, ready)
-        except Exception as error:
-            log.exception("process-not-kept", name=plan.name)
-            self._failure = CommandError(ExitCode.FAILED, f"the process {plan.name!r} is not kept: {error!r}")
-            self.stop(f"the process {plan.name} could not be kept")
-
     async def _keep(self, plan: ProcessPlan, ready: asyncio.Event) -> None:
         """Start ``plan``'s process, again and again, until the end."""
         pause = FIRST_RESTART_SECONDS
         while not self._stopping.is_set():
-            if plan.has_work is not None:
-                await until_one_ends(_until_work(plan.has_work), self._stopping.wait())
-            if self._stopping.is_set():
-                return
             started = time.monotonic()
+            code: int | None = None
             try:
+                if plan.has_work is not None:
+                    await until_one_ends(_until_work(plan.has_work), self._stopping.wait())
+                    started = time.monotonic()
+                if self._stopping.is_set():
+                    return
                 code, reason = await self._run_once(plan, ready)
-            except (OSError, RuntimeError) as error:  # too few processes, threads, descriptors or memory
-                log.warning("process-not-started", name=plan.name, reason=str(error))
-                code, reason = ExitCode.FAILED, f"it could not be started: {error}"
+            except _OF_THE_SYSTEM as error:
+                reason = f"it could not be started: {error}"
             if self._stopping.is_set():
                 return
-            if not ready.is_set() and code >= 0:
+            if not ready.is_set() and code is not None and code >= 0:
                 # It never worked and has said why on standard error: trying again would hide that.
                 # One that was killed could not say anything.
                 self._failure = _never_ready(plan.name, code)
@@ -320,13 +352,41 @@ class Supervisor:
                 continue
             if time.monotonic() - started > STEADY_SECONDS:
                 pause = FIRST_RESTART_SECONDS
-            self.restarts[plan.name] += 1
-            log.warning("process-died", name=plan.name, exit_code=code, restart_in_seconds=pause)
-            self._publish(ProcessEnd(plan.name, reason))
+            self._died(plan.name, code, reason, pause)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stopping.wait()
             pause = min(2 * pause, LAST_RESTART_SECONDS)
+
+    def _died(self, name: str, code: int | None, reason: str, pause: float) -> None:
+        """Log and publish that a process ended, or that none could be started: then there is no code."""
+        self.restarts[name] += 1
+        self._failed_starts[name] += 1  # a process that becomes ready resets it
+        if code is None:
+            log.warning("process-not-started", name=name, reason=reason, restart_in_seconds=pause)
+        else:
+            log.warning("process-died", name=name, exit_code=code, restart_in_seconds=pause)
+            self._publish(ProcessEnd(name, reason))
+        if self._cannot_start(name):
+            self._note_starts({**self._not_started.reasons, name: reason})
+
+    def _cannot_start(self, name: str) -> bool:
+        return self._failed_starts[name] >= FAILED_STARTS
+
+    def _note_starts(self, reasons: dict[str, str]) -> None:
+        """Publish the processes that cannot be started, where they are others than before."""
+        if reasons != self._not_started.reasons:
+            self._not_started, self._owes_not_started = NotStarted(reasons), True
+            self._publish()
+
+    def _became_ready(self, name: str) -> None:
+        """Publish what waited for the core if it is this one, and that this process could be started."""
+        self._failed_starts[name] = 0
+        others = {each: why for each, why in self._not_started.reasons.items() if each != name}
+        # A core that takes over is told in any case: the one before may have raised the alarm.
+        self._owes_not_started |= name == PUBLISHER
+        self._note_starts(others)
+        self._publish()
 
     async def _run_once(self, plan: ProcessPlan, ready: asyncio.Event) -> tuple[int, str]:
         """Run a process once; return its exit code, negative for a signal, and why it ended."""
@@ -344,37 +404,43 @@ class Supervisor:
                     start_new_session=True,  # Ctrl-C is for the supervisor: it ends the others in order
                 )
             self.processes[plan.name], self._lines[plan.name] = process.pid, line
-            unanswered = self._unanswered[plan.name] = Unanswered(plan.name)
+            try:
+                return await self._until_ended(plan.name, process, line, ready)
+            except Exception:
+                _kill(process, plan.name, "it cannot be observed any more")
+                raise
+            finally:
+                del self.processes[plan.name], self._lines[plan.name]
+                if plan.name in self._former:
+                    self._former[plan.name] = continued(self._former[plan.name], line.last_answer)
 
-            def is_ready() -> None:
-                ready.set()
-                self._publish()
+    async def _until_ended(
+        self, name: str, process: asyncio.subprocess.Process, line: ProcessLine, ready: asyncio.Event
+    ) -> tuple[int, str]:
+        """Wait until a process ends, hangs, or is to end; return its exit code and why it ended."""
+        unanswered = self._unanswered[name] = Unanswered(name)
 
-            receiving = asyncio.create_task(line.receive(is_ready, self._reported))
-            ended = asyncio.create_task(process.wait())
-            stopping = asyncio.create_task(self._stopping.wait())
-            hanging = asyncio.create_task(_until_hung(line, unanswered, process.pid))
+        def is_ready() -> None:
+            ready.set()
+            self._became_ready(name)
+
+        receiving = asyncio.create_task(line.receive(is_ready, self._reported))
+        ended = asyncio.create_task(process.wait())
+        stopping = asyncio.create_task(self._stopping.wait())
+        hanging = asyncio.create_task(_until_hung(line, unanswered, process.pid))
+        try:
             await asyncio.wait({ended, stopping, hanging}, return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
             hangs = hanging.result() if hanging.done() and not ended.done() else ""
             if hangs:
-                _kill(process, plan.name, hangs)
+                _kill(process, name, hangs)
             elif not ended.done():
-                with contextlib.suppress(ProcessLookupError):
-                    process.terminate()
-                try:
-                    async with asyncio.timeout(STOP_SECONDS):
-                        await asyncio.shield(ended)
-                except TimeoutError:
-                    _kill(process, plan.name, "did not end when asked")
+                await _end(process, name, ended)
             code = await ended
-            receiving.cancel()
-            hanging.cancel()
-            await asyncio.gather(receiving, hanging, return_exceptions=True)
-            del self.processes[plan.name], self._lines[plan.name]
-            if plan.name in self._former:
-                self._former[plan.name] = continued(self._former[plan.name], line.last_answer)
-            return code, hangs or _reason(code)
+        finally:
+            for task in (receiving, stopping, hanging):
+                task.cancel()
+            await asyncio.gather(receiving, stopping, hanging, return_exceptions=True)
+        return code, hangs or _reason(code)
 
     def _reported(self, announcement: Announcement) -> None:
         """Publish what a process reports of one that it had started."""
@@ -390,6 +456,8 @@ class Supervisor:
         core = self._lines.get(PUBLISHER)
         if core is None:
             return
+        if self._owes_not_started:
+            self._owes_not_started = not core.announce(self._not_started)
         while self._unpublished and core.announce(self._unpublished[0]):
             self._unpublished.popleft()
         while self._refusals and core.announce(self._refusals[0]):
@@ -415,6 +483,17 @@ def _reason(code: int) -> str:
         return f"it was ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"it was ended by signal {-code}"
+
+
+async def _end(process: asyncio.subprocess.Process, name: str, ended: asyncio.Future[int]) -> None:
+    """Ask a process to end, and kill it if it does not do so in time."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await asyncio.shield(ended)
+    except TimeoutError:
+        _kill(process, name, "did not end when asked")
 
 
 def _kill(process: asyncio.subprocess.Process, name: str, reason: str) -> None:
@@ -562,4 +641,4 @@ async def run_gateway(
             late = importlib.import_module("gateway.service.metrics.endpoint")
             endpoint = late.metrics_endpoint(pages, supervisor.readings, supervisor.refused)
             await beside.enter_async_context(endpoint)
-        await until_one_ends(supervisor.run(), manager.watch(supervisor.silent))
+        await supervisor.run()

@@ -69,6 +69,27 @@ async def test_something_without_tls_is_no_agent(tmp_path: Path, certificate: Ce
             await check_jmx(configured(tmp_path, port, files), lambda _: None)
 
 
+async def test_without_snmp_the_core_is_asked_for_at_the_feed(tmp_path: Path) -> None:
+    """Else a gateway whose core cannot be started would be healthy."""
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"\x4e")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port, path = server.sockets[0].getsockname()[1], tmp_path / "gateway.yaml"
+        path.write_text(
+            f"version: 1\njmx: {{enabled: true, listen: '127.0.0.1:{port}'}}\nsnmp: {{enabled: false}}\n"
+            "feed: {socket: feed.sock}\n"
+        )
+        loaded = load_configuration(path)
+        with pytest.raises(CommandError, match="the core is not running") as raised:
+            await ask(addresses_of(loaded), lambda: loaded, lambda _: None)
+        assert raised.value.code is ExitCode.UNREACHABLE
+        async with await asyncio.start_unix_server(lambda _, writer: writer.close(), loaded.feed_socket):
+            await ask(addresses_of(loaded), lambda: loaded, lambda _: None)
+
+
 async def test_an_agent_that_stands_still_is_said_to_soon(tmp_path: Path, certificate: Certificate) -> None:
     files = ServerTls(certificate.certificate, certificate.key)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # which the system accepts for it

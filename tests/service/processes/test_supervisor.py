@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 import structlog
+from structlog.typing import EventDict
 
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading
@@ -23,7 +24,8 @@ from gateway.service.processes import supervisor
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import READY, Lifeline
 from gateway.service.processes.supervisor import ProcessPlan, Supervisor
-from tests.components.waiting import eventually
+from gateway.service.processes.systemd import ServiceManager
+from tests.components.waiting import eventually, until
 
 CHILD = """
 import os, signal, socket, struct, subprocess, sys, time
@@ -69,7 +71,11 @@ if behaviour.startswith("empties"):
 while kind := line.recv(1):
     if kind == b"!":
         (length,) = struct.unpack(">I", line.recv(4))
-        note("announced", line.recv(length).decode("ascii", "ignore"))
+        text = line.recv(length)
+        if text.endswith(b"\\x80"):  # what each core gets: that all processes start
+            open(diary + ".all-start", "a").write(f"said {os.getpid()}\\n")
+        else:
+            note("announced", text.decode("ascii", "ignore"))
     elif behaviour == "burns":
         while True:
             pass
@@ -575,14 +581,93 @@ async def test_one_that_cannot_be_started_again_for_a_while_is_started_later(tmp
     assert str(program) in next(one["reason"] for one in logged if one["event"] == "process-not-started")
 
 
-async def test_one_that_cannot_be_started_at_all_ends_the_gateway(tmp_path: Path) -> None:
-    first = ProcessPlan("first", (str(tmp_path / "missing"),))
+async def test_one_that_cannot_be_started_at_first_is_started_later(tmp_path: Path) -> None:
+    """As in the middle of an upgrade: the service manager starts the gateway, and then the program goes."""
+    program, first = tmp_path / "program", plan(tmp_path, "first")
     with structlog.testing.capture_logs() as logged:
-        async with supervised(first) as (_, running, _line):
-            with pytest.raises(CommandError) as raised:
-                await running
-    assert raised.value.code is ExitCode.FAILED
-    assert "process-not-started" in {record["event"] for record in logged}
+        async with supervised(replace(first, command=(str(program), *first.command[1:]))) as (_, _, line):
+            await until(lambda: tries(logged) >= 2, "it is tried again")
+            program.symlink_to(sys.executable)
+            assert await asyncio.get_running_loop().sock_recv(line, 1) == READY
+
+
+def tries(logged: list[EventDict]) -> int:
+    return [record["event"] for record in logged].count("process-not-started")
+
+
+async def test_one_that_cannot_be_started_is_published_until_it_can_be(tmp_path: Path) -> None:
+    core, program, second = Diary(tmp_path / "core"), tmp_path / "program", plan(tmp_path, "second")
+    async with supervised(
+        plan(tmp_path, "core"), replace(second, command=(str(program), *second.command[1:]))
+    ) as (supervising, _, _line):
+        await core.has("announced")
+        assert "not-started" in core.lines()[-1]
+        assert f"No such file or directory: '{program}'" in core.lines()[-1]
+        assert await supervising.silent() == []  # systemd's watchdog is for what the core cannot publish
+        os.kill(core.processes("ready")[0], signal.SIGKILL)
+        await core.has("announced", 3)
+        assert [("not-started" in line, "SIGKILL" in line) for line in core.lines()[-2:]] == [
+            (True, False),
+            (False, True),
+        ], "the next core has to raise the alarm again"
+        program.symlink_to(sys.executable)
+        await Diary(tmp_path / "core.all-start").has("said", 2)
+
+
+async def test_a_core_that_cannot_be_started_is_silent_for_the_watchdog(tmp_path: Path) -> None:
+    core, program, plan_of_core = Diary(tmp_path / "core"), tmp_path / "program", plan(tmp_path, "core")
+    program.symlink_to(sys.executable)
+    async with supervised(
+        replace(plan_of_core, command=(str(program), *plan_of_core.command[1:])), plan(tmp_path, "second")
+    ) as (supervising, _, _line):
+        pid = await core.has("ready")
+        assert await supervising.silent() == []
+        program.unlink()
+        os.kill(pid, signal.SIGKILL)
+
+        async def is_silent() -> bool:
+            return await supervising.silent() == ["core"]
+
+        await eventually(is_silent, "systemd gets no sign of life")
+        program.symlink_to(sys.executable)
+        await Diary(tmp_path / "core.all-start").has("said", 2)
+        assert await supervising.silent() == []
+
+
+async def test_looking_for_work_is_tried_again_where_the_system_lacks_threads(tmp_path: Path) -> None:
+    """A thread that cannot be started is a `RuntimeError`, as here."""
+    looks = iter([RuntimeError("can't start new thread"), OSError("Too many open files in system")])
+
+    def has_work() -> bool:
+        if (error := next(looks, None)) is not None:
+            raise error
+        return True
+
+    with structlog.testing.capture_logs() as logged:
+        async with supervised(replace(plan(tmp_path, "worker"), has_work=has_work)):
+            await Diary(tmp_path / "worker").has("ready")
+    assert tries(logged) == 2
+
+
+async def test_a_part_of_the_supervisor_that_ends_unasked_ends_the_gateway(tmp_path: Path) -> None:
+    class Ending(ServiceManager):
+        async def watch(self, silent: Callable[[], Awaitable[list[str]]]) -> None:
+            await Diary(tmp_path / "first").has("ready")
+            await silent()
+            raise LookupError("of this test")
+
+    first, lifeline = plan(tmp_path, "first"), Lifeline(None)
+    supervising = Supervisor([first], lifeline, manager=Ending())
+    with pytest.raises(CommandError, match="'watchdog' failed: LookupError"):
+        await supervising.run()
+    assert Diary(tmp_path / "first").words() == ["started", "ready", "ended"]
+
+
+async def test_the_end_of_the_parent_is_noticed_while_a_process_starts(tmp_path: Path) -> None:
+    async with supervised(plan(tmp_path, "first", "silent")) as (_, running, line):
+        await Diary(tmp_path / "first").has("started")
+        line.close()
+        await running
 
 
 async def test_a_keeper_that_fails_ends_the_gateway_and_says_why(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from gateway.config.files import LoadedConfiguration
 from gateway.config.sources import RabbitMqSource
 from gateway.feed.records import EventLogState
-from gateway.inventory.own_conditions import AUDIT_HEADS_ALARM, STATE_DISK_ALARM
+from gateway.inventory.own_conditions import AUDIT_HEADS_ALARM, PROCESSES_ALARM, STATE_DISK_ALARM
 from gateway.model.observations import SourceState
 from gateway.policy.differences import described
 from gateway.policy.rules import RoleSet, Rule
@@ -77,8 +77,8 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         yield finding
 
 
-_NOT_WRITTEN: Final = {AUDIT_HEADS_ALARM: "audit-heads", STATE_DISK_ALARM: "state"}
-"""The subjects of findings by the alarms of what the gateway cannot write."""
+_FAILURES: Final = {AUDIT_HEADS_ALARM: "audit-heads", STATE_DISK_ALARM: "state", PROCESSES_ALARM: "gateway"}
+"""The subjects of findings by the alarms of what the gateway itself cannot do."""
 
 _STATE_LEVELS = {
     SourceState.SYNCHRONISED: Level.GOOD,
@@ -140,7 +140,7 @@ def picture_findings(view: TerminalView, loaded: LoadedConfiguration) -> Iterato
         level = _LOG_LEVELS.get(state, Level.PROBLEM)
         yield Finding("event-log", level, f"{state.value}{f': {detail}' if detail else ''}")
     for alarm in view.alarms.values():
-        if (subject := _NOT_WRITTEN.get(alarm.name)) is not None:
+        if (subject := _FAILURES.get(alarm.name)) is not None:
             yield Finding(subject, Level.PROBLEM, alarm.text, "correct it: the gateway tries again")
     if view.alarms:
         yield Finding(
