@@ -10,6 +10,7 @@ import io
 import os
 import platform
 import select
+import signal
 import sys
 from typing import Any, NoReturn
 
@@ -121,6 +122,7 @@ class Commands(LateCommands):
         """
         if not args and "args" not in extra:
             extra["obj"] = os.getpid()
+            _let_signals_in()
         gc.set_threshold(_YOUNG_OBJECTS)
         _open_standard_streams()
         try:
@@ -206,6 +208,16 @@ def _in_one_line(error: click.UsageError) -> str:
     message += "" if message.endswith((".", "?", "?)")) else "."
     root = context.find_root().command_path
     return f"amqp-gateway: {message} See amqp-gateway{context.command_path.removeprefix(root)} --help"
+
+
+def _let_signals_in() -> None:
+    """Let the ends of child processes be seen, and all signals in, whatever the starter of this process set.
+
+    Where SIGCHLD is ignored, the exit codes of children are lost. What ``nohup`` and ``&`` set stays, for
+    which SIGHUP, SIGINT and SIGQUIT are ignored.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _open_standard_streams() -> None:

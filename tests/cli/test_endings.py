@@ -1,10 +1,11 @@
-"""Commands that are ended from outside: Ctrl-C, and readers who have gone."""
+"""Commands that are ended from outside, and what their starter did with signals."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,31 @@ def test_a_folder_that_cannot_be_looked_at_is_reported_and_no_fault_of_ours(
     ended = amqp_gateway(*words, AMQP_GATEWAY_CONFIG=str(site.configuration))
     assert ended.code in {ExitCode.STATE, ExitCode.DIFFERENCE, ExitCode.OK}
     assert "Traceback" not in ended.errors
+
+
+STARTER = """
+import atexit, os, runpy, signal, sys
+for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
+if sys.argv[1] == "version":
+    @atexit.register
+    def report():
+        print([signal.getsignal(each).name for each in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)])
+        print(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    runpy.run_module("gateway.cli.main", run_name="__main__", alter_sys=True)
+os.execv(sys.executable, [sys.executable, "-m", "gateway.cli.main", *sys.argv[1:]])
+"""
+
+
+def test_what_a_starter_set_for_its_own_children_is_undone_and_what_nohup_set_stays() -> None:
+    ended = amqp_gateway("version", program=(sys.executable, "-c", STARTER))
+    assert ended.output.splitlines()[1:] == ["['SIG_DFL', 'SIG_IGN', 'SIG_IGN']", "set()"]
+
+
+def test_exit_codes_of_processes_are_seen_where_the_starter_ignores_their_ends(tmp_path: Path) -> None:
+    """Else each end of a process is one with 255, and `run` ends with another code than its process."""
+    words = ["--config", "gateway.yaml", "--copy", "gateway.yaml", "--process", "core", "--state-lock", "0"]
+    starter = (sys.executable, "-c", STARTER)
+    ended = amqp_gateway("supervise", *words, program=starter, folder=tmp_path)
+    assert ended.code is ExitCode.CONFIGURATION, "the process has found no file"

@@ -22,6 +22,7 @@ from gateway.service.processes.log_output import LogLines, LogOutput, log_output
 from gateway.service.processes.parent_guard import ParentGuard
 from gateway.service.processes.stop_signals import (
     ends_with_terminal,
+    heeded,
     let_stop_signals_in,
     survive_other_signals,
 )
@@ -140,7 +141,7 @@ async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool 
         task.cancel()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in heeded():
         loop.add_signal_handler(number, ask)
     if is_service:
         loop.add_signal_handler(signal.SIGHUP, ask if ends_with_terminal() else log_not_reloaded)

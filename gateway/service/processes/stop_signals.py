@@ -32,14 +32,15 @@ def stop_signals(stop: Callable[[str], None]) -> Iterator[None]:
     The reason is ``it got SIGTERM from process 812 (systemd) of user root``.
     """
     loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
+    wanted = heeded()
+    for number in wanted:
         loop.add_signal_handler(number, stop, f"it got {number.name}")
-    former = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
     ends = threading.Event()
 
     def wait() -> None:
         while True:
-            received = signal.sigwaitinfo(STOP_SIGNALS)
+            received = signal.sigwaitinfo(wanted)
             if ends.is_set():
                 return
             with suppress(RuntimeError):  # the loop was closed meanwhile
@@ -57,8 +58,14 @@ def stop_signals(stop: Callable[[str], None]) -> Iterator[None]:
         signal.pthread_kill(waiting.ident, signal.SIGTERM)
         waiting.join()
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
-        for number in STOP_SIGNALS:
+        for number in wanted:
             loop.remove_signal_handler(number)
+
+
+def heeded() -> frozenset[signal.Signals]:
+    """Return the signals that end this process: without SIGINT where ``&`` of a script began it."""
+    ignores = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    return STOP_SIGNALS - {signal.SIGINT} if ignores else STOP_SIGNALS
 
 
 def ends_with_terminal() -> bool:

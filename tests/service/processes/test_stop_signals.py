@@ -37,9 +37,10 @@ asyncio.run(main())
 
 
 @contextmanager
-def waiting_process() -> Iterator[IO[str]]:
+def waiting_process(ignored: signal.Signals | None = None) -> Iterator[IO[str]]:
     """Provide the output of a process that waits for a signal, which is its first line: its number."""
-    words = [sys.executable, "-c", WAITING]
+    ignoring = "" if ignored is None else f"import signal; signal.signal({ignored.value}, signal.SIG_IGN)"
+    words = [sys.executable, "-c", ignoring + WAITING]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as waiting:  # noqa: S603  of this file
         assert waiting.stdout is not None
         yield waiting.stdout
@@ -63,3 +64,11 @@ def test_a_sender_that_ends_at_once_is_named_by_its_number_at_least() -> None:
         with subprocess.Popen(words) as sender:  # noqa: S603  of this test
             pass
         assert output.readline().startswith(f"it got SIGTERM from process {sender.pid} ")
+
+
+def test_ctrl_c_does_not_end_what_a_script_began_in_the_background() -> None:
+    with waiting_process(ignored=signal.SIGINT) as output:
+        pid = int(output.readline())
+        os.kill(pid, signal.SIGINT)
+        os.kill(pid, signal.SIGTERM)
+        assert output.readline().startswith("it got SIGTERM from process")
