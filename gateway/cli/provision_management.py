@@ -206,7 +206,7 @@ def management_client(
             `SecretError`.
     """
     try:
-        context = ClientTls(ca_file).context()
+        context = ClientTls(ca_file).context_for(management)
     except TlsFileError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     try:

@@ -10,7 +10,6 @@ import fcntl
 import json
 import secrets
 import shutil
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ import httpx
 from gateway.demo import keeper
 from gateway.demo.installation import BrokerError, BrokerNotInstalledError
 from gateway.demo.node_setup import LOOPBACK, BrokerPorts, BrokerSettings, Credentials, NodeDescription
+from gateway.links.tls import NO_AUTHORITIES
 from gateway.sources.rabbitmq.proving_client import KEPT_SECONDS
 
 __all__ = [
@@ -50,8 +50,6 @@ _END_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.05
 _START_ATTEMPTS: Final = 3
 _PORT_TAKEN: Final = ("eaddrinuse", "address already in use")
-_NO_CERTIFICATES: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""The node serves HTTP without TLS; reading the system's certificates takes longer than a request."""
 _NOT_RUNNING: Final[dict[str, Any]] = {
     "handled": -1,
     "detached": False,
@@ -170,7 +168,7 @@ class PrivateBroker:
         return httpx.Client(
             base_url=f"{self.management_url}/api/",
             auth=(who.name, who.password),
-            verify=_NO_CERTIFICATES,
+            verify=NO_AUTHORITIES,
             timeout=timeout,
             limits=httpx.Limits(keepalive_expiry=KEPT_SECONDS),
             trust_env=False,

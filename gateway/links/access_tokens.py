@@ -94,7 +94,7 @@ class TokenEndpoint:
         form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
         headers = {"accept": "application/json", "accept-encoding": "identity", "user-agent": user_agent()}
         try:
-            context = await asyncio.to_thread(self.tls.renewal.latest)
+            context = await asyncio.to_thread(self.tls.renewed_context, (self.url,))
             transport = httpx.AsyncHTTPTransport(verify=context, proxy=self.proxy, trust_env=False)
             async with (
                 asyncio.timeout(REQUEST_SECONDS),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import os
 import ssl
 import threading
 from collections.abc import Callable, Iterable
@@ -124,18 +125,16 @@ class TlsRenewal:
 
 
 class RenewedContext(ssl.SSLContext):
-    """Settings of TLS for a client that keeps them: each new connection uses those of the latest files."""
+    """Settings of TLS for a client that keeps them: each new connection uses those of the latest files.
+
+    They are read when the first connection is opened: a client of URLs without TLS needs none.
+    """
 
     _renewal: TlsRenewal
     _protocols: tuple[str, ...]
 
     def __new__(cls, renewal: TlsRenewal) -> Self:
-        """Return settings that follow ``renewal``.
-
-        Raises:
-            TlsFileError: the files cannot be used.
-        """
-        renewal.latest()
+        """Return settings that follow ``renewal``."""
         made = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
         made._renewal, made._protocols = renewal, ()
         return made
@@ -145,8 +144,11 @@ class RenewedContext(ssl.SSLContext):
         self._protocols = tuple(alpn_protocols)
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:  # noqa: ANN401  as those of the class
-        """Return TLS for a new connection."""
-        context = self._renewal.latest()
+        """Return TLS for a new connection. Raises ``ssl.SSLError``, which clients expect, as `latest`."""
+        try:
+            context = self._renewal.latest()
+        except TlsFileError as error:
+            raise ssl.SSLError(str(error)) from error
         if self._protocols:
             context.set_alpn_protocols(list(self._protocols))
         return context.wrap_bio(*arguments, **named)
@@ -215,7 +217,7 @@ class ClientTls:
     def _verifying(self) -> ssl.SSLContext:
         try:
             _check_regular(self.ca_file)
-            return ssl.create_default_context(cafile=self.ca_file)
+            return _default_context(ssl.Purpose.SERVER_AUTH, self.ca_file)
         except OSError as error:  # ssl.SSLError is one
             raise TlsFileError(f"'ca_file' {self.ca_file} cannot be used: {_reason(error)}") from error
 
@@ -232,13 +234,30 @@ class ClientTls:
                 )
                 raise TlsFileError(text) from error
 
-    def renewed_context(self) -> ssl.SSLContext:
+    def renewed_context(self, urls: Iterable[str]) -> ssl.SSLContext:
         """Return settings of TLS for a client that keeps them, and opens new connections by the latest files.
 
+        Args:
+            urls: the URLs that the client is known to ask.
+
         Raises:
-            TlsFileError: the files cannot be used.
+            TlsFileError: they are needed, and the files cannot be used.
         """
+        if self.is_needed(urls):
+            self.renewal.latest()
         return RenewedContext(self.renewal)
+
+    def context_for(self, url: str) -> ssl.SSLContext:
+        """Return the settings of TLS for a client of one URL; without TLS, some that trust no peer.
+
+        Raises:
+            TlsFileError: they are needed, and the files cannot be used.
+        """
+        return self.context() if self.is_needed((url,)) else NO_AUTHORITIES
+
+    def is_needed(self, urls: Iterable[str]) -> bool:
+        """Return whether one of the URLs is one with TLS, or files are named, which are read then, too."""
+        return bool(self.ca_file or self.certificate) or any(url.startswith("https:") for url in urls)
 
 
 def _noting(note: NotePresented) -> type[ssl.SSLObject]:
@@ -316,7 +335,7 @@ class ServerTls:
         Raises:
             TlsFileError: a file cannot be read, or is not what it should be.
         """
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context = _default_context(ssl.Purpose.CLIENT_AUTH)
         try:
             _check_regular(*self.paths)
             context.load_cert_chain(self.certificate, self.key, password="")
@@ -347,6 +366,39 @@ def handshake_advice(text: str) -> str:
 
 SYSTEM_AUTHORITIES: Final = ClientTls()
 """Trusts what the system trusts, and presents no certificate."""
+
+NO_AUTHORITIES: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts no peer, for connections without TLS: reading the system's authorities takes 20 ms."""
+
+_KEY_LOG: Final = "SSLKEYLOGFILE"
+
+
+def _default_context(purpose: ssl.Purpose, ca_file: Path | None = None) -> ssl.SSLContext:
+    """Return Python's default settings of TLS.
+
+    Raises:
+        TlsFileError: the file in which the environment wants the keys of connections cannot be written.
+        OSError: the file of authorities cannot be used.
+    """
+    try:
+        return ssl.create_default_context(purpose, cafile=ca_file)
+    except OSError as error:
+        if trouble := _key_log_trouble():
+            raise TlsFileError(trouble) from error
+        raise
+
+
+def _key_log_trouble() -> str:
+    """Return why the file of the environment's SSLKEYLOGFILE cannot be written; empty where it can."""
+    file = os.environ.get(_KEY_LOG)
+    if not file:
+        return ""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).keylog_filename = file
+    except OSError as error:
+        advice = f"correct or unset the environment variable {_KEY_LOG}"
+        return f"{file} cannot be written, in which TLS is to log keys: {_reason(error)}: {advice}"
+    return ""
 
 
 def _check_regular(*files: Path | None) -> None:

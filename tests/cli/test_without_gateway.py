@@ -7,7 +7,9 @@ import json
 import pytest
 
 from gateway.service.processes.exit_codes import ExitCode
+from tests.components.certificates import Authority
 from tests.components.command_line import Ended, Site, amqp_gateway
+from tests.components.ports import free_tcp_port
 from tests.eventlog.logs import segment, update
 
 QUEUE = "orders/rabbitmq:queue/3"
@@ -36,3 +38,23 @@ def test_what_the_event_log_knows_is_explained_all_the_same(site: Site) -> None:
     (meaning,) = json.loads(ended.output)["meanings"]
     assert (meaning["kind"], meaning["object_id"]) == ("record", QUEUE)
     assert ended.reported == ["the gateway is not running: this is from the event log"]
+
+
+def test_a_source_without_tls_is_asked_wherever_keys_of_tls_cannot_be_logged(site: Site) -> None:
+    source = {"kind": "rabbitmq", "management": f"http://127.0.0.1:{free_tcp_port()}", "user": "reader"}
+    site.configure(sources={"orders": {**source, "password": site.secret("secret")}})
+    variables = {"AMQP_GATEWAY_CONFIG": str(site.configuration), "SSLKEYLOGFILE": "/proc/none/keys"}
+    checked = amqp_gateway("check", "--connect", **variables)
+    assert checked.code is ExitCode.UNREACHABLE, "which is all that is wrong"
+    assert "keys" not in checked.errors
+
+
+def test_metrics_with_tls_say_where_keys_of_tls_cannot_be_logged(site: Site) -> None:
+    own = Authority.make(site.folder).confirm("gateway")
+    words = ["--config", "x", "--copy", "x", "--process", "core", "--state-lock", "0"]
+    metrics = ["127.0.0.1", free_tcp_port(), 4, own.certificate, own.key]
+    options = [word for each in metrics for word in ("--metrics", str(each))]
+    ended = amqp_gateway("supervise", *words, *options, SSLKEYLOGFILE="/proc/none/keys")
+    assert ended.code is ExitCode.CONFIGURATION
+    (reported,) = ended.reported
+    assert reported.startswith("amqp-gateway: metrics: /proc/none/keys cannot be written")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.links.tls import SYSTEM_AUTHORITIES, ClientTls, TlsFileError
+from gateway.links.tls import NO_AUTHORITIES, SYSTEM_AUTHORITIES, ClientTls, ServerTls, TlsFileError
 from tests.components.certificates import Authority, Certificate
 
 
@@ -69,3 +69,34 @@ def test_a_file_that_cannot_be_used_is_named(authority: Authority, own: Certific
         with pytest.raises(TlsFileError) as raised:
             tls.context()
         assert str(raised.value).startswith(beginning)
+
+
+def test_a_file_for_keys_that_cannot_be_written_is_named_with_its_variable(
+    own: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSLKEYLOGFILE", f"{tmp_path}/none/keys")
+    listener = ServerTls(own.certificate, own.key)
+    for make in (SYSTEM_AUTHORITIES.context, ClientTls(own.certificate).context, listener.context):
+        with pytest.raises(TlsFileError) as raised:
+            make()
+        assert str(raised.value) == (
+            f"{tmp_path}/none/keys cannot be written, in which TLS is to log keys: No such file or directory"
+            ": correct or unset the environment variable SSLKEYLOGFILE"
+        )
+    missing = ClientTls(tmp_path / "none.pem")
+    with pytest.raises(TlsFileError, match="'ca_file'"):
+        missing.context()
+
+
+async def test_a_client_of_urls_without_tls_reads_nothing_of_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSLKEYLOGFILE", f"{tmp_path}/none/keys")
+    assert SYSTEM_AUTHORITIES.context_for("http://broker:15672") is NO_AUTHORITIES
+    context = SYSTEM_AUTHORITIES.renewed_context(["http://broker:15672"])
+    with pytest.raises(ssl.SSLError, match="SSLKEYLOGFILE"):  # which clients report as any failure of TLS
+        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
+    with pytest.raises(TlsFileError):
+        SYSTEM_AUTHORITIES.renewed_context(["http://broker:15672", "https://other:15671"])
+    with pytest.raises(TlsFileError, match=r"none\.pem"):
+        ClientTls(tmp_path / "none.pem").renewed_context(["http://broker:15672"])

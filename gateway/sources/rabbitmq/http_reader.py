@@ -141,7 +141,7 @@ def management_client(endpoint: ManagementEndpoint) -> ManagementClient:
             endpoint.deadline, connect=CONNECT_SECONDS if endpoint.others else endpoint.deadline
         ),
         transport=AddressedTransport(
-            endpoint.tls.renewed_context(),
+            endpoint.tls.renewed_context(endpoint.urls),
             httpx.Limits(max_connections=2, max_keepalive_connections=1, keepalive_expiry=KEPT_SECONDS),
             endpoint.proxy,
         ),
@@ -520,7 +520,7 @@ class PrometheusReader:
             headers={"accept-encoding": "identity", "user-agent": user_agent(source)},
             timeout=httpx.Timeout(deadline, connect=CONNECT_SECONDS),
             transport=AddressedTransport(
-                tls.renewed_context(),
+                tls.renewed_context(()),  # a broker says where its metrics are
                 httpx.Limits(max_connections=8, max_keepalive_connections=8, keepalive_expiry=KEPT_SECONDS),
                 proxy,
             ),
