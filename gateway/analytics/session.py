@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import logging
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -60,6 +62,12 @@ _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _JAVA_SECONDS: Final = 60
 _END_SECONDS: Final = 20
 _TEMPORARY: Final = "amqp-gateway-spark"
+
+_JAVA_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Variables of the environment whose options every virtual machine takes."""
+
+KEEP_JAVA_OPTIONS: Final = "amqp-gateway.keep-java-options"
+"""The setting by which Spark's driver gets them, too, if it is ``true``."""
 
 _PY4J: Final = frozenset({"java_gateway", "clientserver"})
 
@@ -103,10 +111,16 @@ class SparkSettings:
     Attributes:
         master: the place where it runs, such as ``local[2]``, ``yarn``, ``spark://HOST:7077``.
         conf: settings by their Spark names; they have precedence over everything that is set here.
+            `KEEP_JAVA_OPTIONS` is none of them.
     """
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def keeps_java_options(self) -> bool:
+        """Whether the driver starts also with the options of Java that the environment has."""
+        return self.conf.get(KEEP_JAVA_OPTIONS, "").lower() == "true"
 
     def all(self, temporary: Path) -> dict[str, str]:
         """Return every setting by its Spark name.
@@ -119,7 +133,14 @@ class SparkSettings:
         driver = {"spark.driver.defaultJavaOptions": java}
         # The user's settings come last, and hold over all others.
         safe = {} if self.master.startswith(_STANDALONE) else _AUTHENTICATED
-        return {"spark.master": self.master} | _ALWAYS | safe | local | driver | dict(self.conf)
+        return (
+            {"spark.master": self.master}
+            | _ALWAYS
+            | safe
+            | local
+            | driver
+            | {key: value for key, value in self.conf.items() if key != KEEP_JAVA_OPTIONS}
+        )
 
 
 @contextmanager
@@ -128,9 +149,12 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
 
     Raises:
         MissingError: there is no Java that Spark can run on.
-        AnalyticsError: Spark does not start.
+        AnalyticsError: Spark does not start, or something of the machine would keep it from its work.
     """
-    check_java()
+    with _java_options(keeps=settings.keeps_java_options):
+        check_java()
+    _check_spark_home()
+    _check_user()
     # It would print each error with its whole plan, beside the exception that has it.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_news)
@@ -141,13 +165,15 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
     os.environ["PYTHONSAFEPATH"] = "1"
     temporary = TemporaryFolder(_TEMPORARY)
     atexit.register(_remove, temporary)
+    _check_libraries(temporary.path)
     builder = SparkSession.builder.appName(name)
     for key, value in settings.all(temporary.path).items():
         builder = builder.config(key, value)
     driver = Driver()
     with driver.ends_with_ctrl_c():
         try:
-            spark = builder.getOrCreate()
+            with _java_options(keeps=settings.keeps_java_options):
+                spark = builder.getOrCreate()
         except SPARK_ERRORS as error:
             raise AnalyticsError(f"Spark does not start: {reason(error)}") from error
         driver.take_ctrl_c()
@@ -193,8 +219,72 @@ def check_java() -> None:
     # Java prints its version on standard error.
     version = _VERSION.search(said)
     if version is None or int(version[1]) < JAVA_VERSION:
+        if version is None and (kept := next(filter(os.environ.get, _JAVA_OPTIONS), None)):
+            line = next(iter(said.strip().splitlines()[-1:]), "no version")
+            text = (
+                f"{java} does not start with the variable {kept}, which is kept ({line}): correct or unset it"
+            )
+            raise AnalyticsError(text)
         found = f"{java} is of version {version[1]}" if version else f"{java} does not print its version"
         raise MissingError(f"{found}. {_ADVICE}")
+
+
+@contextmanager
+def _java_options(*, keeps: bool) -> Iterator[None]:
+    """Take the options of Java out of the environment in the block, unless they are to be kept.
+
+    An agent that is missing, or a port that is taken, keeps every virtual machine from its start. They are
+    for other programs: `amqp-gateway run` starts its own without them, too.
+    """
+    taken = {} if keeps else {name: os.environ.pop(name) for name in _JAVA_OPTIONS if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(taken)
+
+
+def _check_spark_home() -> None:
+    """Check that SPARK_HOME, from which PySpark starts its driver if it is set, is of its own version.
+
+    Raises:
+        AnalyticsError: it is not.
+    """
+    home = os.environ.get("SPARK_HOME")
+    if not home or Path(home).resolve() == Path(pyspark.__file__).parent.resolve():
+        return
+    advice = f"unset it, or let it name Spark {pyspark.__version__}: the extra [spark] brings its own"
+    if not Path(home, "bin", "spark-submit").is_file():
+        raise AnalyticsError(f"the variable SPARK_HOME names {home}, which has no bin/spark-submit: {advice}")
+    if not any(Path(home, "jars").glob(f"spark-core_*-{pyspark.__version__}*.jar")):
+        raise AnalyticsError(f"the variable SPARK_HOME names {home}, which has another Spark: {advice}")
+
+
+def _check_user() -> None:
+    """Check that the user has a name, without which Hadoop's library opens no file.
+
+    Raises:
+        AnalyticsError: it has none.
+    """
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError as error:
+        raise AnalyticsError(
+            f"the user {os.getuid()} has no entry in /etc/passwd, which Spark needs: "
+            "run it as a user that has one, or add one"
+        ) from error
+
+
+def _check_libraries(temporary: Path) -> None:
+    """Check that Java can load libraries from its temporary folder, where Spark unpacks them.
+
+    Raises:
+        AnalyticsError: programs cannot be run there.
+    """
+    if os.statvfs(temporary).f_flag & os.ST_NOEXEC:
+        raise AnalyticsError(
+            f"{temporary.parent} is mounted with 'noexec', and Spark loads libraries from there: set the "
+            "variable TMPDIR to a folder of a file system without that"
+        )
 
 
 def is_file_gone(error: BaseException) -> bool:

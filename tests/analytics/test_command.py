@@ -22,6 +22,7 @@ from gateway.service.processes.exit_codes import ExitCode
 from tests.analytics.conftest import CommandedReport
 from tests.analytics.logs import WrittenLog, of_object, reported
 from tests.components.command_line import amqp_gateway
+from tests.components.hosts import NO_USER, host, not_executable, without_user
 from tests.components.waiting import DEADLINE
 
 WITHOUT_SPARK = "import sys; sys.modules['pyspark'] = None; from gateway.cli.main import main; main()"
@@ -165,3 +166,53 @@ def test_a_cluster_keeps_its_own_partitions_memory_and_addresses(tmp_path: Path)
     settings = SparkSettings("yarn").all(tmp_path)
     ours = {"spark.sql.shuffle.partitions", "spark.driver.memory", "spark.driver.host", "spark.local.dir"}
     assert not ours & set(settings)
+
+
+MISSING_AGENT = "-javaagent:/none/agent.jar"
+
+
+def test_options_of_other_java_programs_do_not_keep_spark_from_its_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`amqp-gateway run` starts its own virtual machine without them, too. SPARK_HOME ends this command."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", MISSING_AGENT)
+    variables = {"SPARK_HOME": str(tmp_path)}
+    words = ["analytics", "report", "--log", str(tmp_path)]
+    ended = amqp_gateway(*words, **variables)
+    assert ended.reported[-1].startswith(
+        f"amqp-gateway: the variable SPARK_HOME names {tmp_path}, which has no"
+    )
+    assert ended.reported[-1].endswith(": the extra [spark] brings its own")
+    kept = amqp_gateway(*words, "--conf", "amqp-gateway.keep-java-options=true", **variables)
+    assert "does not start with the variable JAVA_TOOL_OPTIONS, which is kept" in kept.reported[-1]
+    assert {ended.code, kept.code} == {ExitCode.FAILED}
+
+
+@pytest.mark.parametrize("settings", [{}, {"amqp-gateway.keep-java-options": "true"}])
+def test_the_key_that_keeps_them_is_none_of_spark(settings: dict[str, str], tmp_path: Path) -> None:
+    assert set(SparkSettings(conf=settings).all(tmp_path)) == set(SparkSettings().all(tmp_path))
+    assert SparkSettings(conf=settings).keeps_java_options is bool(settings)
+
+
+def test_another_spark_in_spark_home_is_named(tmp_path: Path) -> None:
+    for file in ("bin/spark-submit", "jars/spark-core_2.12-3.5.1.jar"):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).touch()
+    ended = amqp_gateway("analytics", "report", "--log", str(tmp_path), SPARK_HOME=str(tmp_path))
+    assert f"SPARK_HOME names {tmp_path}, which has another Spark: unset it" in ended.reported[-1]
+
+
+def test_a_user_without_a_name_is_said_before_spark_starts(tmp_path: Path) -> None:
+    ended = amqp_gateway("analytics", "report", "--log", str(tmp_path), program=without_user())
+    assert ended.reported[-1].startswith(f"amqp-gateway: the user {NO_USER} has no entry in /etc/passwd")
+    assert ended.code is ExitCode.FAILED
+
+
+def test_temporary_files_where_no_library_can_be_loaded_are_said_before_spark_starts(tmp_path: Path) -> None:
+    program = host(not_executable(tmp_path))
+    words = ("--log", str(Path(__file__).parent))
+    ended = amqp_gateway("analytics", "report", *words, program=program, TMPDIR=str(tmp_path))
+    assert ended.reported[-1].startswith(
+        f"amqp-gateway: {tmp_path} is mounted with 'noexec', and Spark loads"
+    )
+    assert ended.code is ExitCode.FAILED

@@ -9,7 +9,7 @@ import shutil
 import socket
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from gateway.eventlog.ownership import LogOwner, check_owner
 from gateway.feed.server import MAX_SOCKET_PATH_OCTETS
 from gateway.file_owners import is_writable_by_group
 from gateway.inventory.instance_file import InstanceIndexError
-from gateway.jmx.java_runtime import JavaMissingError, find_java
+from gateway.jmx.java_runtime import JavaMissingError, find_java, java_environment
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.state.report import StateReport, report
 from gateway.snmp.ber import dotted, parse_oid
@@ -140,10 +140,13 @@ def java_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     except JavaMissingError as error:
         yield Finding("java", Level.PROBLEM, str(error))
         return
-    output = _said(str(java), "-version")
+    # As the gateway starts it: options of the environment, which may be wrong, do not count.
+    output = _said(str(java), "-version", environment=java_environment())
     match = _JAVA_VERSION.search(output)
     if match is None:
-        yield Finding("java", Level.PROBLEM, f"{java} does not report its version", "install another one")
+        said = output.strip().splitlines()[:1]
+        text = f"{java} does not report its version{f': {said[0]}' if said else ''}"
+        yield Finding("java", Level.PROBLEM, text, "install another one")
     elif int(match[1]) < OLDEST_JAVA:
         advice = f"install version {OLDEST_JAVA} or newer, or name its folder under jmx.java"
         yield Finding("java", Level.PROBLEM, f"{java} is version {match[1]}", advice)
@@ -233,7 +236,7 @@ def mib_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
         yield Finding("mibs", Level.NOTE, "net-snmp's commands show numbers, not names", advice)
 
 
-def _said(*command: str) -> str:
+def _said(*command: str, environment: Mapping[str, str] | None = None) -> str:
     """Return everything that a program writes, to either output; an empty text if it cannot be run."""
     try:
         done = subprocess.run(  # noqa: S603  a program that was found, and words of ours
@@ -241,6 +244,7 @@ def _said(*command: str) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env=environment,
             timeout=_PROGRAM_SECONDS,
             check=False,
         )

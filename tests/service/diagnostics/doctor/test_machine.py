@@ -155,3 +155,12 @@ def test_modules_of_the_configured_root_are_those_that_must_be_known(
     write_rooted_modules(shipped_folder("mibs"), tmp_path / "mibs", parse_oid("1.3.6.1.4.1.99999.1"))
     monkeypatch.setenv("MIBDIRS", ":".join(map(str, (*base_folders(), tmp_path / "mibs"))))
     assert list(mib_findings(loaded))[1].level is Level.GOOD
+
+
+def test_options_for_other_java_programs_are_no_fault_of_java(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway starts its virtual machine without them."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-javaagent:/none/agent.jar")
+    (found,) = java_findings(configured(site, jmx={"enabled": True}))
+    assert found.level is Level.GOOD
