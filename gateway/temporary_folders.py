@@ -7,11 +7,44 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 _NEW: Final = ".new-"
 _LOCK: Final = "lock"
+
+
+class NoTemporaryFolderError(OSError):
+    """No folder takes temporary files; the text says what to do."""
+
+
+def temporary_place() -> Path:
+    """Return the system's folder for temporary files.
+
+    Raises:
+        NoTemporaryFolderError: there is none that can be written.
+    """
+    try:
+        return Path(tempfile.gettempdir())
+    except OSError as error:
+        raise NoTemporaryFolderError(
+            "no folder takes temporary files, neither $TMPDIR nor /tmp, /var/tmp and the current folder: "
+            "make room in one, or set TMPDIR to a folder that this user can write"
+        ) from error
+
+
+@contextmanager
+def temporary_folder(prefix: str = "amqp-gateway-") -> Iterator[Path]:
+    """Make a folder for temporary files, which is removed with the block.
+
+    Raises:
+        NoTemporaryFolderError: there is no place for it.
+        OSError: it cannot be made.
+    """
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=temporary_place()) as folder:
+        yield Path(folder)
 
 
 class TemporaryFolder:
@@ -31,7 +64,7 @@ class TemporaryFolder:
     """
 
     def __init__(self, purpose: str) -> None:
-        place = Path(tempfile.gettempdir())
+        place = temporary_place()
         for left in place.glob(f"{purpose}-*"):
             _remove_left_behind(left)
         new = Path(tempfile.mkdtemp(prefix=f"{_NEW}{purpose}-", dir=place))

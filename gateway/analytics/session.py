@@ -151,6 +151,7 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
         MissingError: there is no Java that Spark can run on.
         AnalyticsError: Spark does not start, or something of the machine would keep it from its work.
     """
+    _check_folder()
     with _java_options(keeps=settings.keeps_java_options):
         check_java()
     _check_spark_home()
@@ -241,6 +242,18 @@ def _java_options(*, keeps: bool) -> Iterator[None]:
         yield
     finally:
         os.environ.update(taken)
+
+
+def _check_folder() -> None:
+    """Check that there is a current folder, without which Java does not start.
+
+    Raises:
+        AnalyticsError: it was removed.
+    """
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise AnalyticsError("the current folder was removed: go to another one") from error
 
 
 def _check_spark_home() -> None:

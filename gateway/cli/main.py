@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import gc
+import importlib
 import io
 import os
 import platform
@@ -108,6 +109,7 @@ With the default of 700, looking through it again and again takes a tenth of the
 """
 
 _NO_OTHERS = 0o022
+_WITHOUT_TEXTS = 2
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
@@ -123,8 +125,11 @@ class Commands(LateCommands):
         if not args and "args" not in extra:
             extra["obj"] = os.getpid()
             _let_signals_in()
+            _have_texts()
         gc.set_threshold(_YOUNG_OBJECTS)
         _open_standard_streams()
+        is_own = "obj" in extra
+        code: object
         try:
             code = super().main(*args, **{**extra, "standalone_mode": False})
         except NoArgsIsHelpError as error:
@@ -139,8 +144,12 @@ class Commands(LateCommands):
         except click.Abort:  # A question was answered with no, or not at all.
             click.echo("amqp-gateway: stopped; nothing more was done", err=True)
             code = ExitCode.INTERRUPTED
-        except OSError as error:  # of help, which is printed before any command runs
-            code = _unwritten(error)
+        except KeyboardInterrupt:  # before any command runs
+            code = ExitCode.INTERRUPTED
+        except Exception as error:
+            if (written := _unwritten(error)) is None and not is_own:
+                raise
+            code = _report_unexpected(error) if written is None else written
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -174,25 +183,37 @@ class Commands(LateCommands):
         except KeyboardInterrupt:
             ctx.exit(ExitCode.INTERRUPTED)
         except OSError as error:
-            ctx.exit(_unwritten(error))
+            if (code := _unwritten(error)) is None:
+                raise
+            ctx.exit(code)
         return result
 
 
-def _unwritten(error: OSError) -> ExitCode:
+def _unwritten(error: Exception) -> ExitCode | None:
     """Return the exit code of an error of standard output, whose reader has ended, or whose disk is full.
 
-    Raises:
-        OSError: it is another error.
+    ``None`` for another error.
     """
+    if not isinstance(error, OSError):
+        return None
     if error.errno in (errno.EPIPE, errno.EBADF) and _is_unread():
         return ExitCode.NOT_READ
     if error.errno not in _NO_ROOM:
-        raise error
+        return None
     advice = "free some space, and run the command again"
     # Without a buffer, nothing is left of what could not be written.
     if not _end_output() or getattr(sys.stdout, "write_through", False):
         advice = f"the output is cut off, whatever was done: look whether it was, else {advice}"
     _report(f"amqp-gateway: {error.strerror}: {advice}")
+    return ExitCode.FAILED
+
+
+def _report_unexpected(error: Exception) -> ExitCode:
+    """Report an error that no command expected; return the exit code."""
+    # Only now: its imports would slow down each command.
+    late = importlib.import_module("gateway.cli.unexpected")
+    _report(f"amqp-gateway: {late.unexpected(error, sys.argv[1:])}")
+    _end_output()
     return ExitCode.FAILED
 
 
@@ -208,6 +229,17 @@ def _in_one_line(error: click.UsageError) -> str:
     message += "" if message.endswith((".", "?", "?)")) else "."
     root = context.find_root().command_path
     return f"amqp-gateway: {message} See amqp-gateway{context.command_path.removeprefix(root)} --help"
+
+
+def _have_texts() -> None:
+    """Start this program again where Python has dropped its docstrings (``-OO``), the texts of its help."""
+    if sys.flags.optimize < _WITHOUT_TEXTS:
+        return
+    before = (sys.orig_argv, os.environ.get("PYTHONOPTIMIZE"))
+    arguments = ["-O" if argument == "-OO" else argument for argument in sys.orig_argv]
+    os.environ["PYTHONOPTIMIZE"] = "1"
+    if before != (arguments, "1"):
+        os.execv(sys.executable, arguments)  # noqa: S606  our own program
 
 
 def _let_signals_in() -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Final
 
 import duckdb
@@ -19,6 +18,7 @@ import duckdb
 from gateway.eventlog.block import MAX_RECORD_OCTETS
 from gateway.eventlog.record import COMMIT_KIND, VERSION
 from gateway.model.times import EPOCH
+from gateway.temporary_folders import temporary_folder
 
 TEXT: Final = "VARCHAR"
 INTEGER: Final = "BIGINT"
@@ -111,7 +111,7 @@ def database(
     """
     with ExitStack() as stack, _interrupted():
         if scratch is None:
-            scratch = Path(stack.enter_context(TemporaryDirectory(prefix="amqp-gateway-")))
+            scratch = stack.enter_context(temporary_folder())
         opened = stack.enter_context(duckdb.connect(":memory:", config=_OFFLINE))
         # The machine's own zone would move the hours of records.
         opened.execute("SET TimeZone = 'UTC'")

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 
 import duckdb
@@ -44,6 +43,7 @@ from gateway.eventlog.segment import (
     list_segments,
     read_identity,
 )
+from gateway.temporary_folders import temporary_folder
 
 _JSON = frozenset({"values", "deltas", "former", "found", "resend"})
 
@@ -258,8 +258,8 @@ def ask(
         for attempt in range(1, _ATTEMPTS + 1):
             with contextlib.ExitStack() as stack:
                 files = _look_up(folder, after, before)
+                scratch = stack.enter_context(temporary_folder())
                 try:
-                    scratch = Path(stack.enter_context(TemporaryDirectory(prefix="amqp-gateway-")))
                     opened = stack.enter_context(
                         database(folder, memory_mebibytes=memory_mebibytes, threads=threads, scratch=scratch)
                     )

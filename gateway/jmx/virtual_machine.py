@@ -321,7 +321,10 @@ class JavaMachine:
         settings = self._settings
         java = find_java(settings.java)
         jars = await asyncio.to_thread(class_path)
-        self._temporary = TemporaryFolder("amqp-gateway-jmx")
+        try:
+            self._temporary = TemporaryFolder("amqp-gateway-jmx")
+        except OSError as error:
+            raise JmxError(f"Java has no folder for temporary files: {error}") from error
         folder = self._temporary.path
         # A request that outlasts its own deadline is stuck, and is not waited for any longer.
         patience = max(_ANSWER_SECONDS, settings.operation_deadline) + _GRACE_SECONDS

@@ -31,6 +31,8 @@ from tests.second_run import RedAtOnceError
 COMMAND = (sys.executable, "-m", "gateway.cli.main")
 _OURS = ("AMQP_GATEWAY_", "XDG_")
 _TRACEBACK = "Traceback (most recent call last)"
+UNEXPECTED = "amqp-gateway: unexpected error: "
+"""The beginning of the line by which a command reports what it did not expect (`gateway.cli.unexpected`)."""
 _COMMAND_SECONDS = 400.0
 """The seconds that a command may take; a Spark report on a busy machine takes longer than others wait."""
 _LOG_LINES: Final = 20
@@ -201,7 +203,7 @@ def running(
 
 def _check_tracebacks(text: str) -> None:
     """Fail if a log has a traceback: the gateway has met what it did not expect."""
-    lines = [line for line in text.splitlines() if _TRACEBACK in line]
+    lines = [line for line in text.splitlines() if _TRACEBACK in line or line.startswith(UNEXPECTED)]
     if lines:
         raise RedAtOnceError(f"{len(lines)} tracebacks in the log, the first one:\n{lines[0]}")
 

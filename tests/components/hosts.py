@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -32,3 +33,50 @@ def without_user(program: Sequence[str | Path] = COMMAND) -> list[str]:
 def not_executable(folder: Path) -> str:
     """Return the preparation of a machine on which no program can be run from a folder."""
     return f"mount -t tmpfs -o noexec tmpfs {folder}"
+
+
+def without_temporary_files(current: Path) -> tuple[str, ...]:
+    """Return the preparation of a machine where no folder takes temporary files, from a current folder."""
+    places = ("/tmp", "/var/tmp", "/usr/tmp", "/dev/shm", str(current))  # noqa: S108
+    return (
+        f"cd {current}",
+        *(f"[ ! -d {place} ] || mount --bind {place} {place}" for place in places),
+        *(f"[ ! -d {place} ] || mount -o remount,bind,ro {place}" for place in places),
+        f"cd {current}",
+        "export TMPDIR=/none",
+    )
+
+
+def from_deleted_folder(folder: Path) -> tuple[str, ...]:
+    """Return the preparation of a machine whose current folder is removed: ``folder``, which is made."""
+    return f"mkdir {folder}", f"cd {folder}", f"rmdir {folder}"
+
+
+def from_folder_of_others(folder: Path, program: Sequence[str | Path] = COMMAND) -> list[str]:
+    """Return a program as of `host` whose current folder its user, who is not root, cannot read."""
+    steps = (f"mkdir -m 700 {folder}", f"chown {NO_USER}:{NO_USER} {folder}", f"cd {folder}")
+    return host(*steps, program=["unshare", "--user", "--map-user=65534", *program])
+
+
+_WITHOUT_IPV6 = """
+import ctypes, os, platform, struct, sys
+NUMBER = {"x86_64": 41, "aarch64": 198}[platform.machine()]
+AF_INET6, EAFNOSUPPORT = 10, 97
+ALLOW, ERROR = 0x7FFF0000, 0x00050000
+STEPS = [  # load the number of the call, then its first argument; seccomp(2)
+    (0x20, 0, 0, 0), (0x15, 0, 3, NUMBER), (0x20, 0, 0, 16), (0x15, 0, 1, AF_INET6),
+    (0x06, 0, 0, ERROR | EAFNOSUPPORT), (0x06, 0, 0, ALLOW),
+]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in STEPS))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(STEPS), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+assert libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+assert libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0) == 0, os.strerror(ctypes.get_errno())
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+def without_ipv6(program: Sequence[str | Path] = COMMAND) -> list[str]:
+    """Return a program as of `host` on a kernel without IPv6."""
+    return [sys.executable, "-c", _WITHOUT_IPV6, *map(str, program)]

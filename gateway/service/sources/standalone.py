@@ -8,8 +8,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from gateway.clock import Clock
@@ -28,6 +26,7 @@ from gateway.model.secrets import SecretRules
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from gateway.tasks import until_one_ends
+from gateway.temporary_folders import temporary_folder
 from gateway.terminal.view import FeedChange, SourceChanged, TerminalView
 
 if TYPE_CHECKING:  # it knows the sessions of all kinds of sources, and a first reading is of one
@@ -101,8 +100,8 @@ def temporary_inventory(
 ) -> Iterator[TemporaryInventory]:
     """Open a `TemporaryInventory`, for as long as the block lasts."""
     with (
-        TemporaryDirectory(prefix="amqp-gateway-") as folder,
-        closing(InstanceIndex(Path(folder) / "instances.sqlite3")) as index,
+        temporary_folder() as folder,
+        closing(InstanceIndex(folder / "instances.sqlite3")) as index,
     ):
         yield TemporaryInventory(index, mappings, now, overrides)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +23,8 @@ from pysmi.searcher import StubSearcher
 from pysmi.writer import PyFileWriter
 from pysnmp.error import PySnmpError
 from pysnmp.smi.builder import DirMibSource, MibBuilder
+
+from gateway.temporary_folders import temporary_folder
 
 SMILINT_LEVEL = 6
 """Level 6 reports all but names of more than 32 characters: RFC 2578 section 3.1 allows up to 64."""
@@ -113,9 +115,19 @@ def _smilint_complaint(path: Path, line: str) -> LintComplaint:
     return LintComplaint("smilint", found["file"], int(found["line"]), found["text"])
 
 
+def _name_user() -> None:
+    """Give the user a name where the system has none: pysmi writes it into what it compiles."""
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["LOGNAME"] = str(os.getuid())
+
+
 def pysmi_complaints(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
     """Return errors of pysmi compiling the file or an imported one, or of pysnmp loading the result."""
-    with tempfile.TemporaryDirectory() as compiled:
+    _name_user()
+    with temporary_folder() as folder:
+        compiled = str(folder)
         compiler = MibCompiler(_parser(), PySnmpCodeGen(), PyFileWriter(compiled))
         sources = (folder for folder in (path.parent, *folders) if folder.is_dir())
         compiler.add_sources(*(FileReader(str(folder), recursive=False) for folder in sources))

@@ -176,7 +176,12 @@ def port_findings(loaded: LoadedConfiguration, *, is_running: bool) -> Iterator[
 def _port(what: str, host: str, port: int, kind: socket.SocketKind, *, is_running: bool) -> Finding:
     subject = f"{host}:{port}"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, kind) as probe:
+    try:
+        probe = socket.socket(family, kind)
+    except OSError as error:  # as where the kernel has no IPv6
+        advice = "choose an address of a kind that this machine's kernel has"
+        return Finding("ports", Level.PROBLEM, f"{what}: {error.strerror}", advice, subject)
+    with probe:
         if kind is socket.SOCK_STREAM:  # a connection that ended lately is no reason
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -245,6 +250,7 @@ def _said(*command: str, environment: Mapping[str, str] | None = None) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment,
+            cwd="/",  # Java does not start in a folder that was removed
             timeout=_PROGRAM_SECONDS,
             check=False,
         )

@@ -1,0 +1,147 @@
+"""Every command on machines that lack something: it may fail, and says in a line why and what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.cli.unexpected import unexpected
+from gateway.service.processes.exit_codes import ExitCode
+from tests.components import every_command, hosts
+from tests.components.command_line import UNEXPECTED, Site, amqp_gateway, environment
+from tests.components.waiting import DEADLINE
+from tests.eventlog.logs import segment, update
+
+EACH = (sys.executable, "-P", "-m", every_command.__name__)
+ROOT = Path(__file__).parent.parent.parent
+HOSTS: Mapping[str, Callable[[Path], list[str]]] = {
+    "no folder takes temporary files": lambda folder: hosts.host(
+        *hosts.without_temporary_files(folder), program=EACH
+    ),
+    "the current folder was removed": lambda folder: hosts.host(
+        *hosts.from_deleted_folder(folder / "removed"), program=EACH
+    ),
+    "the current folder is of others": lambda folder: hosts.from_folder_of_others(
+        folder / "of-others", program=EACH
+    ),
+    "the kernel has no IPv6": lambda _: hosts.without_ipv6(EACH),
+    "the user has no name": lambda _: hosts.without_user(EACH),
+}
+
+
+def ended(site: Site, host: str) -> dict[str, dict[str, Any]]:
+    """Return how each command ended on this host, by its words."""
+    folder = site.folder / "current"
+    folder.mkdir()
+    done = subprocess.run(  # noqa: S603  our own command
+        HOSTS[host](folder),
+        cwd=folder,
+        env=environment(AMQP_GATEWAY_CONFIG=str(site.configuration), PYTHONPATH=str(ROOT)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    shutil.rmtree(folder)  # with the backup that one of them made, which has secrets
+    return {" ".join(one["words"]): one for one in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("host", HOSTS)
+def test_no_command_meets_what_it_does_not_expect(site: Site, host: str) -> None:
+    site.configure(
+        snmp={"listen": ["[::1]:16161"]},
+        metrics={"enabled": True, "listen": "[::1]:19999"},
+        log={"folder": "log"},
+    )
+    segment(site.folder / "log", 1, [update(number) for number in range(20)])
+    commands = ended(site, host)
+    assert len(commands) > len(every_command.LEFT_OUT) * 10
+    for words, command in commands.items():
+        assert "Traceback" not in command["printed"], words
+        assert UNEXPECTED not in command["printed"], words
+        assert command["code"] in set(ExitCode), words
+    assert {words for words, one in commands.items() if "--help" in words and one["code"]} == set()
+    doctor, query = commands["doctor"], commands["log query"]
+    if host == "no folder takes temporary files":
+        assert query["printed"].startswith("amqp-gateway: no folder takes temporary files, neither $TMPDIR")
+        assert query["printed"].endswith("or set TMPDIR to a folder that this user can write\n")
+    else:
+        assert query["code"] == ExitCode.OK
+    if host == "the kernel has no IPv6":
+        assert "ports ::1:19999: metrics: Address family not supported by protocol" in doctor["printed"]
+    elif host != "no folder takes temporary files":  # which leaves the state folder read-only, too
+        assert doctor["code"] == ExitCode.OK, doctor["printed"]
+
+
+def test_a_configuration_of_the_machine_is_found_from_a_folder_of_others(site: Site, tmp_path: Path) -> None:
+    """As by ``sudo -u svc amqp-gateway check`` of root in its home."""
+    etc = tmp_path / "etc"
+    shutil.copytree("/etc", etc, symlinks=True)
+    shutil.copytree(site.folder, etc / "amqp-gateway", ignore=shutil.ignore_patterns("etc"))
+    program = hosts.host(f"mount --bind {etc} /etc", program=hosts.from_folder_of_others(tmp_path / "home"))
+    checked = amqp_gateway("check", program=program)
+    assert (checked.code, checked.output) == (ExitCode.OK, "/etc/amqp-gateway/gateway.yaml: good\n")
+
+
+@pytest.mark.parametrize("words", [(), ("log", "query")])
+def test_help_has_its_texts_where_python_drops_them(words: tuple[str, ...]) -> None:
+    usual = amqp_gateway(*words, "--help")
+    assert amqp_gateway(*words, "--help", PYTHONOPTIMIZE="2") == usual
+    optimized = (sys.executable, "-OO", "-m", "gateway.cli.main")
+    assert amqp_gateway(*words, "--help", program=optimized) == usual
+
+
+BROKEN = """
+import click
+from gateway.cli.main import main
+
+@main.command()
+def broken():
+    raise LookupError("this\\nthing")
+
+main()
+"""
+
+
+def test_what_no_command_expects_is_one_line_and_the_rest_is_in_a_file(tmp_path: Path) -> None:
+    done = subprocess.run(  # noqa: S603  our own command
+        [sys.executable, "-c", BROKEN, "broken"],
+        env=environment(TMPDIR=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    (file,) = tmp_path.iterdir()
+    assert done.returncode == ExitCode.FAILED
+    assert done.stderr == (
+        f"{UNEXPECTED}LookupError: this thing: this is a fault of the gateway: report it; "
+        f"its details are in {file}\n"
+    )
+    assert re.search(r"Traceback .*LookupError: this\nthing\n", file.read_text(), re.DOTALL)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_process_of_the_gateway_keeps_one_file_in_the_state_folder(tmp_path: Path) -> None:
+    """It may end so again and again."""
+    arguments = ["process", "snmp", "--config", "/x/gateway.yaml", "--copy", str(tmp_path / "running.yaml")]
+    for _ in range(2):
+        line = unexpected(OSError(24, os.strerror(24), "/proc/stat"), arguments)
+    (file,) = tmp_path.iterdir()
+    assert file.name == ".error-snmp.txt"
+    assert line == (
+        "unexpected error: /proc/stat: Too many open files: raise the limit of open files (ulimit -n); "
+        f"its details are in {file}"
+    )
