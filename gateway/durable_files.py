@@ -6,15 +6,17 @@ folder is brought to the disk too. A power cut leaves at most a hidden draft, wh
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
+
+from gateway.file_systems import UNABLE
 
 PRIVATE = 0o600
 """The mode of files that only the gateway's user may read; the default."""
@@ -65,6 +67,8 @@ def write_durably(path: Path, text: str, mode: int = PRIVATE, *, leaves: int = 0
 def create_durably(path: Path, text: str) -> None:
     """Make a file, mode 0600; one that is there stays as it is, also if it was made a moment ago.
 
+    Where the file system has no hard links it is made at its place: a power failure may leave it empty.
+
     Raises:
         OSError: it cannot be made.
     """
@@ -73,11 +77,54 @@ def create_durably(path: Path, text: str) -> None:
         with _draft(path, PRIVATE) as (draft, file):
             file.write(text.encode())
             _sync(file)
-            with contextlib.suppress(FileExistsError):
+            try:
                 path.hardlink_to(draft)
+            except FileExistsError:
+                _await_content(path)
+            except OSError as error:
+                if error.errno not in UNABLE:
+                    raise
+                _create_in_place(path, text)
 
     _with_room_of(path.parent, create, leaves=0)
     sync_folder(path.parent)
+
+
+def has_content(path: Path) -> bool:
+    """Return whether a file is there, and is not just being made by another process."""
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+_LOOKS: Final = 50
+_LOOK_SECONDS: Final = 0.02
+
+
+def _create_in_place(path: Path, text: str) -> None:
+    """Make a file that no other process makes: of several at the same time, one does."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, PRIVATE)
+    except FileExistsError:
+        _await_content(path)
+        return
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            _sync(file)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _await_content(path: Path) -> None:
+    """Wait for a moment while another process makes a file; one that stays empty is left to the caller."""
+    for _ in range(_LOOKS):
+        if has_content(path):
+            return
+        time.sleep(_LOOK_SECONDS)
 
 
 FOR_STARTS: Final = 1 << 20
@@ -212,12 +259,18 @@ def check_replaceable(path: Path) -> os.stat_result | None:
 def sync_folder(path: Path) -> None:
     """Bring the names in a folder to the disk.
 
+    Where the file system cannot do that, nothing more can be done: `amqp-gateway init` and the log of the
+    core say what it costs.
+
     Raises:
-        OSError: it cannot be done.
+        OSError: it failed.
     """
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
+    except OSError as error:
+        if error.errno not in UNABLE:
+            raise
     finally:
         os.close(folder)
 

@@ -14,10 +14,11 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gateway.durable_files import create_durably, write_durably
+from gateway import file_systems
+from gateway.durable_files import create_durably, has_content, write_durably
 from gateway.file_owners import as_owner, distrust, is_trusted, owner_for_root, reason_of, user_name
 
 VERSION = 2
@@ -87,22 +88,21 @@ class StateFolder:
         """Make a new identity in a folder that is missing or empty.
 
         Raises:
-            StateError: something is there already, or the folder cannot be made.
+            StateError: something is there already, the folder cannot be made, or its file system lacks what a
+                state needs. Nothing is left then.
         """
+        was_there = path.exists()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            check_owners(path)
-            if not is_empty(path):
-                raise StateError(
-                    f"{path}: is not empty; a new identity is made in a new or empty folder only"
-                )
+            _check_new(path)
             with as_owner(path):
-                (path / "secrets").mkdir(mode=0o700)
-                write_durably(path / "identity", f"{uuid.uuid4()}\n")
-                write_durably(path / "boots", "0\n")
-                write_durably(path / "VERSION", f"{VERSION}\n")
+                _fill(path)
         except OSError as error:
+            _remove_if_empty(path, was_there=was_there)
             raise StateError(f"{path}: cannot be made: {error.strerror}") from error
+        except StateError:
+            _remove_if_empty(path, was_there=was_there)
+            raise
         return cls(path)
 
     def read_version(self) -> int:
@@ -194,7 +194,7 @@ class StateFolder:
         assert re.fullmatch(r"[a-z][A-Za-z0-9_.-]{0,79}", name)  # with room for a user's name
         path = self.secret_path(name)
         try:
-            if not path.exists():
+            if not has_content(path):
                 with as_owner(self.path):
                     path.parent.mkdir(mode=0o700, exist_ok=True)
                     # Digits only: a command could take a secret that begins with '-' for an option.
@@ -263,6 +263,51 @@ class StateFolder:
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise StateError(f"{self.path / name}: cannot be read: {reason}: {RESTORE}") from error
+
+
+def _check_new(path: Path) -> None:
+    """Refuse to make a state in a folder that has something, or is another user's.
+
+    Raises:
+        StateError: it is so.
+        OSError: it cannot be looked at.
+    """
+    check_owners(path)
+    if not is_empty(path):
+        raise StateError(f"{path}: is not empty; a new identity is made in a new or empty folder only")
+
+
+def _fill(path: Path) -> None:
+    """Write the files of a new state, if the file system can do what it needs; else none stays.
+
+    Raises:
+        StateError: it cannot.
+        OSError: one cannot be written.
+    """
+    missing = [each for each in file_systems.lacking(path) if each in file_systems.NEEDED]
+    if missing:
+        raise StateError(
+            f"{path}: {file_systems.in_words(path, missing)}: name a folder on another one (state.folder)"
+        )
+    made: list[Path] = []
+    try:
+        (path / "secrets").mkdir(mode=0o700)
+        made.append(path / "secrets")
+        for name, text in (("identity", f"{uuid.uuid4()}\n"), ("boots", "0\n"), ("VERSION", f"{VERSION}\n")):
+            made.append(path / name)
+            write_durably(path / name, text)
+    except OSError:
+        for each in made:
+            with suppress(OSError):
+                each.rmdir() if each.name == "secrets" else each.unlink()
+        raise
+
+
+def _remove_if_empty(path: Path, *, was_there: bool) -> None:
+    """Remove a folder that was made for a state which could not be made."""
+    if not was_there:
+        with suppress(OSError):
+            path.rmdir()
 
 
 def check_owners(path: Path) -> None:
@@ -337,6 +382,9 @@ def _try_lock(folder: Path) -> int | None:
     except (BlockingIOError, FileNotFoundError):
         pass
     except OSError as error:
+        if error.errno in file_systems.UNABLE:
+            missing = file_systems.in_words(folder, [file_systems.Ability.LOCKS])
+            raise StateError(f"{folder}: {missing}: move it to another one (state.folder)") from error
         raise StateError(f"{path}: cannot be locked: {error.strerror}") from error
     finally:
         if not ours:

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import click
 
+from gateway import file_systems
 from gateway.cli.clearance import configured, require_everything
 from gateway.cli.options import OUTPUT_FILE, config_option, loaded
+from gateway.cli.printing import say
 from gateway.file_owners import as_owner
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
@@ -29,13 +31,29 @@ from gateway.state_folder import COMMUNITY, StateError, StateFolder
 def init(config: Path | None) -> None:
     """Create the state folder of the configuration, which gives a new gateway its identity."""
     configuration = loaded(config)
+    folder, feed = configuration.state_folder, configuration.feed_socket
     try:
-        state = StateFolder.create(configuration.state_folder)
+        if feed.parent == folder and (text := _without_sockets(folder)):
+            raise CommandError(ExitCode.STATE, text)
+        state = StateFolder.create(folder)
         state.secret(COMMUNITY)
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
+    costs = [each for each in file_systems.lacking(folder) if each is not file_systems.Ability.SOCKETS]
+    if costs:
+        say([f"{folder}: {file_systems.in_words(folder, costs)}"])
     click.echo(f"{state.path}: gateway {state.identity}")
     click.echo(f"SNMP community: in {state.secret_path(COMMUNITY)}")
+
+
+def _without_sockets(folder: Path) -> str:
+    """Return what to do where the file system of a folder, which need not be there, has no Unix sockets."""
+    place = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    missing = [file_systems.Ability.SOCKETS]
+    if missing[0] not in file_systems.lacking(place):
+        return ""
+    words = file_systems.in_words(place, missing)
+    return f"{folder}: {words}: name a path on another one under feed.socket, or another state.folder"
 
 
 PROGRESS_SECONDS = 1.0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.durable_files import sync_folder, write_durably
+from gateway.file_systems import UNABLE, Ability, in_words
 
 
 class EventLogError(Exception):
@@ -45,8 +46,10 @@ def try_lock(folder: Path) -> int | None:
     except BlockingIOError:
         os.close(lock)
         return None
-    except OSError:
+    except OSError as error:
         os.close(lock)
+        if error.errno in UNABLE:
+            raise OSError(error.errno, in_words(folder, [Ability.LOCKS]), str(folder)) from error
         raise
     return lock
 

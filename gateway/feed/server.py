@@ -27,6 +27,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.subscription import Subscription
 from gateway.file_owners import peer
+from gateway.file_systems import UNABLE, Ability, in_words
 from gateway.model.operations import Outcome
 
 log = structlog.get_logger(__name__)
@@ -363,6 +364,12 @@ def bound_listener(path: Path) -> socket.socket:
     previous_mask = os.umask(0o177)
     try:
         listener.bind(os.fspath(path))
+    except OSError as error:
+        listener.close()
+        if error.errno in UNABLE:
+            text = f"{in_words(path.parent, [Ability.SOCKETS])}: name a path on another one under feed.socket"
+            raise OSError(error.errno, text, str(path)) from error
+        raise
     finally:
         os.umask(previous_mask)
     return listener

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.unexpected import unexpected
+from gateway.file_systems import Ability
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components import every_command, hosts
 from tests.components.command_line import UNEXPECTED, Site, amqp_gateway, environment
@@ -93,6 +94,72 @@ def test_a_configuration_of_the_machine_is_found_from_a_folder_of_others(site: S
     program = hosts.host(f"mount --bind {etc} /etc", program=hosts.from_folder_of_others(tmp_path / "home"))
     checked = amqp_gateway("check", program=program)
     assert (checked.code, checked.output) == (ExitCode.OK, "/etc/amqp-gateway/gateway.yaml: good\n")
+
+
+COSTS = {"links": Ability.LINKS.value, "folders": Ability.SYNCED_FOLDERS.value}
+
+
+@pytest.mark.parametrize("lacks", [["links"], ["folders"], ["folders", "links"]])
+def test_a_state_is_made_on_a_file_system_that_lacks_something_and_its_cost_is_said(
+    site_without_state: Site, lacks: list[str]
+) -> None:
+    site = site_without_state
+    variables = hosts.on_file_system_without(*lacks, folder=site.folder)
+    made = amqp_gateway("init", "--config", site.configuration, **variables)
+    assert made.code is ExitCode.OK, made.errors
+    limits, *_ = made.output.splitlines()
+    assert re.fullmatch(rf"{site.folder}/state: its file system \(\w+, mounted at /.*\) has .*", limits)
+    assert limits.endswith(" has " + "; and ".join(COSTS[each] for each in lacks))
+    assert {path.name for path in site.state.path.iterdir()} == {"VERSION", "boots", "identity", "secrets"}
+    community = site.state.secret("community")
+    assert len(community) == 36
+    again = amqp_gateway("snmp", "engine", "--config", site.configuration, **variables)
+    assert again.code is ExitCode.OK, "which reads the secrets, and makes one"
+    assert site.state.secret("community") == community
+    doctor = amqp_gateway("doctor", "--config", site.configuration, **variables)
+    assert ("a power failure can lose what was acknowledged" in doctor.output) is ("folders" in lacks)
+
+
+@pytest.mark.parametrize(
+    ("lacks", "said"),
+    [
+        ("locks", f" has {Ability.LOCKS.value}: name a folder on another one (state.folder)"),
+        (
+            "sockets",
+            f" has {Ability.SOCKETS.value}: name a path on another one under feed.socket, or another",
+        ),
+    ],
+)
+def test_a_file_system_without_what_is_needed_is_named_and_nothing_is_left(
+    site_without_state: Site, lacks: str, said: str
+) -> None:
+    site = site_without_state
+    site.configure(feed={"socket": "state/feed.sock"})
+    variables = hosts.on_file_system_without(lacks, folder=site.folder)
+    made = amqp_gateway("init", "--config", site.configuration, **variables)
+    assert made.code is ExitCode.STATE
+    (line,) = made.reported
+    assert line.startswith(f"amqp-gateway: {site.folder}/state: its file system (")
+    assert said in line
+    assert not (site.folder / "state").exists()
+
+
+def test_a_secret_without_hard_links_is_the_same_for_all_that_ask_at_once(site: Site) -> None:
+    asking = "import sys; from pathlib import Path; from gateway.state_folder import StateFolder\n"
+    asking += "print([StateFolder(Path(sys.argv[1])).secret(f'secret-{each}') for each in range(40)])"
+    variables = hosts.on_file_system_without("links", folder=site.folder)
+    askers = [
+        subprocess.Popen(  # noqa: S603  text from above
+            [sys.executable, "-c", asking, str(site.state.path)],
+            env=environment(**variables),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    answers = {asker.communicate(timeout=DEADLINE)[0] for asker in askers}
+    assert len(answers) == 1
+    assert [asker.returncode for asker in askers] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("words", [(), ("log", "query")])

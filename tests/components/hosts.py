@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,3 +81,59 @@ os.execvp(sys.argv[1], sys.argv[1:])
 def without_ipv6(program: Sequence[str | Path] = COMMAND) -> list[str]:
     """Return a program as of `host` on a kernel without IPv6."""
     return [sys.executable, "-c", _WITHOUT_IPV6, *map(str, program)]
+
+
+_LACKING_CALLS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+static int lacks(const char *what) {
+    const char *all = getenv("FILE_SYSTEM_LACKS");
+    return all != NULL && strstr(all, what) != NULL;
+}
+static int refused(int code) { errno = code; return -1; }
+
+int link(const char *from, const char *to) {
+    int (*usual)(const char *, const char *) = dlsym(RTLD_NEXT, "link");
+    return lacks("links") ? refused(EPERM) : usual(from, to);
+}
+int linkat(int a, const char *from, int b, const char *to, int flags) {
+    int (*usual)(int, const char *, int, const char *, int) = dlsym(RTLD_NEXT, "linkat");
+    return lacks("links") ? refused(EPERM) : usual(a, from, b, to, flags);
+}
+int fsync(int descriptor) {
+    int (*usual)(int) = dlsym(RTLD_NEXT, "fsync");
+    struct stat found;
+    int is_folder = fstat(descriptor, &found) == 0 && S_ISDIR(found.st_mode);
+    return is_folder && lacks("folders") ? refused(EINVAL) : usual(descriptor);
+}
+int flock(int descriptor, int operation) {
+    int (*usual)(int, int) = dlsym(RTLD_NEXT, "flock");
+    return lacks("locks") ? refused(EOPNOTSUPP) : usual(descriptor, operation);
+}
+int bind(int descriptor, const struct sockaddr *address, socklen_t octets) {
+    int (*usual)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "bind");
+    int is_file = address->sa_family == AF_UNIX;
+    return is_file && lacks("sockets") ? refused(EPERM) : usual(descriptor, address, octets);
+}
+"""
+
+
+def on_file_system_without(*lacks: str, folder: Path) -> dict[str, str]:
+    """Return the variables of a command whose file system answers as CIFS, exFAT and FUSE do.
+
+    Args:
+        lacks: what it lacks of ``links``, ``folders`` (that can be synced), ``locks`` and ``sockets``.
+        folder: takes the library that stands before the system's calls.
+    """
+    library = folder / "lacking.so"
+    if not library.exists():
+        words = ["cc", "-shared", "-fPIC", "-o", str(library), "-x", "c", "-", "-ldl"]
+        subprocess.run(words, input=_LACKING_CALLS, text=True, check=True)  # noqa: S603  of the tests
+    # A variable of Python: so that the command gets a process of its own, which loads the library.
+    return {"LD_PRELOAD": str(library), "FILE_SYSTEM_LACKS": " ".join(lacks), "PYTHONUTF8": "1"}

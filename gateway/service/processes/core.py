@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from gateway import file_systems
 from gateway.clock import Clock, ClockWatch
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
@@ -173,6 +174,7 @@ async def _run_locked(
     # An agent says itself what it sends, by the keys of its own.
     log_plain_text(loaded.settings, lambda key: not served and not key.startswith("agents."))
     _check_log(loaded, state)
+    _log_limits(state)
     epoch = count_start(state, index)
     last = await asyncio.to_thread(_last_state, loaded)
     recorded = await asyncio.to_thread(recorded_before, loaded, state.identity, last)
@@ -200,6 +202,13 @@ async def _run_locked(
         log.info("core-starts-again", reason="mappings or override files were changed")
         raise CommandError(ExitCode.AGAIN, "")
     return watch.was_set
+
+
+def _log_limits(state: StateFolder) -> None:
+    """Log what the file system of the state folder cannot do, and what that costs."""
+    if missing := file_systems.lacking(state.path, writes=False):
+        reason = file_systems.in_words(state.path, missing)
+        log.warning("state-folder-limited", reason=reason, folder=str(state.path))
 
 
 class _Core:

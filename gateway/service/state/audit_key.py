@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gateway.durable_files import create_durably, replaced_durably
+from gateway.durable_files import create_durably, has_content, replaced_durably
 from gateway.eventlog.audit_statements import AuditKey, KeyFileError
 from gateway.file_owners import as_owner, reason_of
 from gateway.state_folder import RESTORE, StateError, StateFolder
@@ -72,7 +72,7 @@ def audit_key(state: StateFolder) -> AuditKey:
     """
     path = key_path(state)
     try:
-        if not path.exists():
+        if not has_content(path):
             with as_owner(state.path):
                 path.parent.mkdir(mode=0o700, exist_ok=True)
                 create_durably(path, AuditKey.generate().text)

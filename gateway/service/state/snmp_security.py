@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from gateway.durable_files import create_durably, write_durably
+from gateway.durable_files import create_durably, has_content, write_durably
 from gateway.file_owners import as_owner, reason_of
 from gateway.snmp.ber import Oid
 from gateway.snmp.v3.algorithms import AUTHENTICATION_PROTOCOLS, PRIVACY_PROTOCOLS
@@ -102,7 +102,7 @@ def read_engine(state: StateFolder, enterprise: int) -> StoredEngine:
     """
     path = state.path / ENGINE
     try:
-        if not path.exists():
+        if not has_content(path):
             engine_id = new_engine_id(enterprise, secrets.token_bytes(RANDOM_OCTETS))
             with as_owner(state.path):
                 create_durably(path, _text(StoredEngine(engine_id=engine_id.hex())))

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from gateway import file_systems
 from gateway.config.files import LoadedConfiguration
 from gateway.eventlog.disk import EventLogError
 from gateway.eventlog.ownership import LogOwner, check_owner
@@ -62,6 +63,7 @@ def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateRep
                 f"chmod 700 {state.folder}",
             )
         )
+    findings += _limits(loaded.state_folder)
     if loaded.settings.log.enabled:
         # Of a gateway that runs, this is what its next start will find.
         owner = LogOwner(state.identity, state.boots + 1, loaded.state_folder / LOG_PLACE)
@@ -70,6 +72,15 @@ def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateRep
         except EventLogError as error:
             findings.append(Finding("state", Level.PROBLEM, str(error)))
     return findings, state
+
+
+def _limits(folder: Path) -> Iterator[Finding]:
+    """Yield a finding about what the file system of a folder cannot do, without writing there."""
+    missing = file_systems.lacking(folder, writes=False)
+    if missing:
+        level = Level.PROBLEM if file_systems.NEEDED & {*missing} else Level.WARNING
+        advice = "name a folder on another file system (state.folder)"
+        yield Finding("state", level, f"{folder}: {file_systems.in_words(folder, missing)}", advice)
 
 
 def file_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
