@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -69,7 +69,7 @@ def described(folder: Path) -> str:
     return f"{best[0]}, mounted at {best[1]}" if best[1] else best[0]
 
 
-def in_words(folder: Path, abilities: list[Ability]) -> str:
+def in_words(folder: Path, abilities: Sequence[Ability]) -> str:
     """Return one line on what the file system of a folder lacks, and what that costs."""
     return f"its file system ({described(folder)}) has {'; and '.join(each.value for each in abilities)}"
 

@@ -176,14 +176,13 @@ def test_options_of_other_java_programs_do_not_keep_spark_from_its_start(
 ) -> None:
     """`amqp-gateway run` starts its own virtual machine without them, too. SPARK_HOME ends this command."""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", MISSING_AGENT)
-    variables = {"SPARK_HOME": str(tmp_path)}
     words = ["analytics", "report", "--log", str(tmp_path)]
-    ended = amqp_gateway(*words, **variables)
+    ended = amqp_gateway(*words, SPARK_HOME=str(tmp_path))
     assert ended.reported[-1].startswith(
         f"amqp-gateway: the variable SPARK_HOME names {tmp_path}, which has no"
     )
     assert ended.reported[-1].endswith(": the extra [spark] brings its own")
-    kept = amqp_gateway(*words, "--conf", "amqp-gateway.keep-java-options=true", **variables)
+    kept = amqp_gateway(*words, "--conf", "amqp-gateway.keep-java-options=true", SPARK_HOME=str(tmp_path))
     assert "does not start with the variable JAVA_TOOL_OPTIONS, which is kept" in kept.reported[-1]
     assert {ended.code, kept.code} == {ExitCode.FAILED}
 

@@ -104,8 +104,8 @@ def test_a_state_is_made_on_a_file_system_that_lacks_something_and_its_cost_is_s
     site_without_state: Site, lacks: list[str]
 ) -> None:
     site = site_without_state
-    variables = hosts.on_file_system_without(*lacks, folder=site.folder)
-    made = amqp_gateway("init", "--config", site.configuration, **variables)
+    program = hosts.on_file_system_without(*lacks, folder=site.folder)
+    made = amqp_gateway("init", "--config", site.configuration, program=program)
     assert made.code is ExitCode.OK, made.errors
     limits, *_ = made.output.splitlines()
     assert re.fullmatch(rf"{site.folder}/state: its file system \(\w+, mounted at /.*\) has .*", limits)
@@ -113,10 +113,10 @@ def test_a_state_is_made_on_a_file_system_that_lacks_something_and_its_cost_is_s
     assert {path.name for path in site.state.path.iterdir()} == {"VERSION", "boots", "identity", "secrets"}
     community = site.state.secret("community")
     assert len(community) == 36
-    again = amqp_gateway("snmp", "engine", "--config", site.configuration, **variables)
+    again = amqp_gateway("snmp", "engine", "--config", site.configuration, program=program)
     assert again.code is ExitCode.OK, "which reads the secrets, and makes one"
     assert site.state.secret("community") == community
-    doctor = amqp_gateway("doctor", "--config", site.configuration, **variables)
+    doctor = amqp_gateway("doctor", "--config", site.configuration, program=program)
     assert ("a power failure can lose what was acknowledged" in doctor.output) is ("folders" in lacks)
 
 
@@ -135,8 +135,8 @@ def test_a_file_system_without_what_is_needed_is_named_and_nothing_is_left(
 ) -> None:
     site = site_without_state
     site.configure(feed={"socket": "state/feed.sock"})
-    variables = hosts.on_file_system_without(lacks, folder=site.folder)
-    made = amqp_gateway("init", "--config", site.configuration, **variables)
+    program = hosts.on_file_system_without(lacks, folder=site.folder)
+    made = amqp_gateway("init", "--config", site.configuration, program=program)
     assert made.code is ExitCode.STATE
     (line,) = made.reported
     assert line.startswith(f"amqp-gateway: {site.folder}/state: its file system (")
@@ -147,11 +147,13 @@ def test_a_file_system_without_what_is_needed_is_named_and_nothing_is_left(
 def test_a_secret_without_hard_links_is_the_same_for_all_that_ask_at_once(site: Site) -> None:
     asking = "import sys; from pathlib import Path; from gateway.state_folder import StateFolder\n"
     asking += "print([StateFolder(Path(sys.argv[1])).secret(f'secret-{each}') for each in range(40)])"
-    variables = hosts.on_file_system_without("links", folder=site.folder)
+    program = hosts.on_file_system_without(
+        "links", folder=site.folder, program=(sys.executable, "-c", asking)
+    )
     askers = [
         subprocess.Popen(  # noqa: S603  text from above
-            [sys.executable, "-c", asking, str(site.state.path)],
-            env=environment(**variables),
+            [*program, str(site.state.path)],
+            env=environment(),
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -43,8 +43,8 @@ def test_what_the_event_log_knows_is_explained_all_the_same(site: Site) -> None:
 def test_a_source_without_tls_is_asked_wherever_keys_of_tls_cannot_be_logged(site: Site) -> None:
     source = {"kind": "rabbitmq", "management": f"http://127.0.0.1:{free_tcp_port()}", "user": "reader"}
     site.configure(sources={"orders": {**source, "password": site.secret("secret")}})
-    variables = {"AMQP_GATEWAY_CONFIG": str(site.configuration), "SSLKEYLOGFILE": "/proc/none/keys"}
-    checked = amqp_gateway("check", "--connect", **variables)
+    words = ("--connect", "--config", site.configuration)
+    checked = amqp_gateway("check", *words, SSLKEYLOGFILE="/proc/none/keys")
     assert checked.code is ExitCode.UNREACHABLE, "which is all that is wrong"
     assert "keys" not in checked.errors
 

@@ -124,16 +124,17 @@ int bind(int descriptor, const struct sockaddr *address, socklen_t octets) {
 """
 
 
-def on_file_system_without(*lacks: str, folder: Path) -> dict[str, str]:
-    """Return the variables of a command whose file system answers as CIFS, exFAT and FUSE do.
+def on_file_system_without(*lacks: str, folder: Path, program: Sequence[str | Path] = COMMAND) -> list[str]:
+    """Return a program as of `host` whose file system answers as CIFS, exFAT and FUSE do.
 
     Args:
         lacks: what it lacks of ``links``, ``folders`` (that can be synced), ``locks`` and ``sockets``.
         folder: takes the library that stands before the system's calls.
+        program: as of `host`.
     """
     library = folder / "lacking.so"
     if not library.exists():
         words = ["cc", "-shared", "-fPIC", "-o", str(library), "-x", "c", "-", "-ldl"]
         subprocess.run(words, input=_LACKING_CALLS, text=True, check=True)  # noqa: S603  of the tests
-    # A variable of Python: so that the command gets a process of its own, which loads the library.
-    return {"LD_PRELOAD": str(library), "FILE_SYSTEM_LACKS": " ".join(lacks), "PYTHONUTF8": "1"}
+    variables = (f"LD_PRELOAD={library}", f"FILE_SYSTEM_LACKS={' '.join(lacks)}")
+    return ["env", *variables, *map(str, program)]
