@@ -55,16 +55,22 @@ class TemporaryFolder:
 
     Args:
         purpose: the beginning of the names of these folders.
+        instead: a folder that takes it, hidden, where the system has none for temporary files.
 
     Attributes:
-        path: the folder, of mode 0700, in the system's temporary folder.
+        path: the folder, of mode 0700.
 
     Raises:
         OSError: it cannot be made.
     """
 
-    def __init__(self, purpose: str) -> None:
-        place = temporary_place()
+    def __init__(self, purpose: str, instead: Path | None = None) -> None:
+        try:
+            place = temporary_place()
+        except NoTemporaryFolderError:
+            if instead is None:
+                raise
+            place, purpose = instead, f".{purpose}"
         for left in place.glob(f"{purpose}-*"):
             _remove_left_behind(left)
         new = Path(tempfile.mkdtemp(prefix=f"{_NEW}{purpose}-", dir=place))

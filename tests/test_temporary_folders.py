@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.components.hosts import host, without_temporary_files
+
 PROGRAM = "from gateway.temporary_folders import TemporaryFolder; folder = TemporaryFolder('purpose'); "
 
 
@@ -48,3 +50,26 @@ def test_what_a_run_has_that_lives_or_that_has_another_purpose_stays(tmp_path: P
         assert sorted(tmp_path.iterdir()) == [other, lives]
     run("folder.remove()", tmp_path)
     assert list(tmp_path.iterdir()) == [other]
+
+
+def test_without_a_folder_of_the_system_another_one_takes_it(tmp_path: Path) -> None:
+    """As the state folder takes that of Java: else JMX would end the whole gateway at its start."""
+    current, instead = tmp_path / "current", tmp_path / "instead"
+    current.mkdir()
+    instead.mkdir()
+    program = (
+        "import sys; from pathlib import Path; from gateway.temporary_folders import TemporaryFolder\n"
+        "folder = TemporaryFolder('purpose', Path(sys.argv[1])); print(folder.path); folder.remove()\n"
+        "TemporaryFolder('purpose')"
+    )
+    ended = subprocess.run(  # noqa: S603  what stands here
+        host(
+            *without_temporary_files(current, instead), program=(sys.executable, "-c", program, str(instead))
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout.startswith(f"{instead}/.purpose-")
+    assert "NoTemporaryFolderError: no folder takes temporary files" in ended.stderr
+    assert list(instead.iterdir()) == []

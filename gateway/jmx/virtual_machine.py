@@ -89,6 +89,7 @@ class MachineSettings:
         operation_deadline: seconds in which the operator answers.
         silence: seconds without a batch after which everything is stale, because this process hangs.
         tls: key and certificates; ``None`` for plain text.
+        folder: takes its temporary files where the system has no folder for them; ``None`` for none.
     """
 
     address: str
@@ -102,6 +103,7 @@ class MachineSettings:
     operation_deadline: float = 10.0
     silence: float = 5.0
     tls: TlsMaterial | None = None
+    folder: Path | None = None
 
 
 def kept_notifications(buffer: int, heap: int) -> int:
@@ -322,7 +324,7 @@ class JavaMachine:
         java = find_java(settings.java)
         jars = await asyncio.to_thread(class_path)
         try:
-            self._temporary = TemporaryFolder("amqp-gateway-jmx")
+            self._temporary = TemporaryFolder("amqp-gateway-jmx", settings.folder)
         except OSError as error:
             raise JmxError(f"Java has no folder for temporary files: {error}") from error
         folder = self._temporary.path

@@ -36,12 +36,17 @@ def not_executable(folder: Path) -> str:
     return f"mount -t tmpfs -o noexec tmpfs {folder}"
 
 
-def without_temporary_files(current: Path) -> tuple[str, ...]:
-    """Return the preparation of a machine where no folder takes temporary files, from a current folder."""
+def without_temporary_files(current: Path, writable: Path) -> tuple[str, ...]:
+    """Return the preparation of a machine where no folder takes temporary files.
+
+    Args:
+        current: the current folder.
+        writable: a folder that can be written all the same.
+    """
     places = ("/tmp", "/var/tmp", "/usr/tmp", "/dev/shm", str(current))  # noqa: S108
     return (
-        f"cd {current}",
-        *(f"[ ! -d {place} ] || mount --bind {place} {place}" for place in places),
+        f"mount --bind {writable} {writable}",
+        *(f"[ ! -d {place} ] || mount --rbind {place} {place}" for place in places),
         *(f"[ ! -d {place} ] || mount -o remount,bind,ro {place}" for place in places),
         f"cd {current}",
         "export TMPDIR=/none",

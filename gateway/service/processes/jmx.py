@@ -181,6 +181,7 @@ def machine_settings(loaded: LoadedConfiguration, tls: TlsMaterial | None) -> Ma
         notification_buffer=settings.notification_buffer,
         operation_deadline=loaded.settings.operations.deadline / SECOND,
         tls=tls,
+        folder=loaded.state_folder,
     )
 
 
