@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -17,9 +18,10 @@ import pytest
 from gateway.cli.unexpected import unexpected
 from gateway.file_systems import Ability
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.processes.supervisor import FAILED_STARTS
 from tests.components import every_command, hosts
-from tests.components.command_line import UNEXPECTED, Site, amqp_gateway, environment
-from tests.components.waiting import DEADLINE
+from tests.components.command_line import UNEXPECTED, Site, amqp_gateway, environment, running
+from tests.components.waiting import DEADLINE, wait_until
 from tests.eventlog.logs import segment, update
 
 EACH = (sys.executable, "-P", "-m", every_command.__name__)
@@ -170,6 +172,40 @@ def test_help_has_its_texts_where_python_drops_them(words: tuple[str, ...]) -> N
     assert amqp_gateway(*words, "--help", PYTHONOPTIMIZE="2") == usual
     optimized = (sys.executable, "-OO", "-m", "gateway.cli.main")
     assert amqp_gateway(*words, "--help", program=optimized) == usual
+
+
+def replaceable_interpreter(folder: Path) -> Path:
+    """Return an interpreter with what is installed here, which can be taken away as by an upgrade."""
+    python = folder / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", folder)
+    (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
+    return python
+
+
+def test_processes_are_started_when_an_upgrade_brings_the_interpreter_back(site: Site) -> None:
+    python = replaceable_interpreter(site.folder / "installed")
+    words = ["--config", site.configuration, "--copy", site.configuration, "--process", "compactor"]
+    program = (python, "-P", "-m", "gateway.cli.main")
+    with running(
+        "supervise", *words, "--state-lock", "0", log=site.folder / "log", program=program
+    ) as gateway:
+
+        def logged(event: str) -> list[dict[str, Any]]:
+            return [record for record in gateway.log if record["event"] == event]
+
+        gateway.ready()
+        replaced = python.rename(python.with_name("replaced"))
+        os.kill(logged("gateway-ready")[0]["processes"]["compactor"], signal.SIGKILL)
+        wait_until(lambda: len(logged("process-not-started")) >= FAILED_STARTS, "it is tried again")
+        replaced.rename(python)
+        wait_until(lambda: len(logged("compactor-ready")) == 2, "it is started")
+        pauses = [record["restart_in_seconds"] for record in logged("process-not-started")]
+        ended = gateway.terminate()
+    assert (ended.code, ended.reported) == (ExitCode.OK, [])
+    assert pauses == sorted(set(pauses)), "with growing pauses"
+    assert ended.log[-1]["event"] == "gateway-ended"
 
 
 BROKEN = """
