@@ -186,7 +186,8 @@ def replaceable_interpreter(folder: Path) -> Path:
 
 def test_processes_are_started_when_an_upgrade_brings_the_interpreter_back(site: Site) -> None:
     python = replaceable_interpreter(site.folder / "installed")
-    words = ["--config", site.configuration, "--copy", site.configuration, "--process", "compactor"]
+    file = str(site.configuration)
+    words = ["--config", file, "--copy", file, "--process", "compactor"]
     program = (python, "-P", "-m", "gateway.cli.main")
     with running(
         "supervise", *words, "--state-lock", "0", log=site.folder / "log", program=program
