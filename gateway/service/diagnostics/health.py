@@ -65,7 +65,7 @@ async def ask(addresses: Addresses, whole: Whole, report: Callable[[str], None])
     if state := state_line(addresses.state_folder):
         report(state)
     failures = [outcome for outcome in outcomes if outcome is not None]
-    if addresses.snmp is None and not failures and not _has_core(addresses.feed_socket):
+    if addresses.snmp is None and not failures and not _has_core(addresses):
         raise CommandError(ExitCode.UNREACHABLE, NO_CORE)
     match failures:
         case [CommandError() as first, CommandError() as second]:
@@ -109,13 +109,18 @@ async def ask_health(
         )
 
 
-def _has_core(feed: Path) -> bool:
-    """Return whether a core listens on the feed, also where this user may not connect to it."""
+def _has_core(addresses: Addresses) -> bool:
+    """Return whether a core listens on the feed, also where this cannot be known.
+
+    This user may not be permitted to connect to it, or have another ``$XDG_RUNTIME_DIR`` than the gateway.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
-            probe.connect(os.fspath(feed))
-        except (ConnectionRefusedError, FileNotFoundError):
+            probe.connect(os.fspath(addresses.feed_socket))
+        except ConnectionRefusedError:
             return False
+        except FileNotFoundError:
+            return addresses.feed is None
         except OSError:
             return True
     return True

@@ -407,7 +407,8 @@ class Supervisor:
             try:
                 return await self._until_ended(plan.name, process, line, ready)
             except Exception:
-                _kill(process, plan.name, "it cannot be observed any more")
+                if process.returncode is None:  # else its number may be another process's
+                    _kill(process, plan.name, "it cannot be observed any more")
                 raise
             finally:
                 del self.processes[plan.name], self._lines[plan.name]
