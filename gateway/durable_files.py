@@ -24,6 +24,8 @@ PRIVATE = 0o600
 PUBLIC = 0o644
 """The mode of files that others may read, too."""
 
+_OTHERS: Final = 0o077
+
 _Result = TypeVar("_Result")
 
 RESERVE: Final = "reserve"
@@ -310,6 +312,22 @@ def _is_full(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in _FULL
 
 
+def set_mode(descriptor: int, mode: int, path: Path) -> None:
+    """Give an open file a mode; where its file system takes none, that of the mount has to permit no more.
+
+    Raises:
+        OSError: it is not permitted, or others could do more with the file than the mode says.
+    """
+    try:
+        os.fchmod(descriptor, mode)
+    except OSError as error:
+        if error.errno not in UNABLE:
+            raise
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) & _OTHERS & ~mode:
+            text = "its file system takes no modes, and others could use the file: mount it with umask=077"
+            raise OSError(error.errno, text, str(path)) from error
+
+
 @contextmanager
 def _draft(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
     """Yield a new file beside ``path``; it is removed at the end unless it was renamed."""
@@ -317,7 +335,7 @@ def _draft(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)  # whatever the umask is
+            set_mode(descriptor, mode, path)  # whatever the umask is
             yield draft, file
     finally:
         draft.unlink(missing_ok=True)

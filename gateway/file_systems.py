@@ -32,6 +32,7 @@ class Ability(enum.Enum):
     LOCKS = "no locks (flock), without which two gateways could write the same files"
     SOCKETS = "no Unix sockets, by which the gateway's processes and commands are connected"
     SYNCED_FOLDERS = "no syncing of folders: a power failure can lose what was acknowledged"
+    MODES = "no modes of files: those of its mount say who can read secrets"
     LINKS = "no hard links: a power failure while a secret is made can leave it empty, to be removed by hand"
 
 
@@ -89,6 +90,11 @@ def _lock_file(folder: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def _mode(folder: Path) -> None:
+    with _file(folder) as path, _open(path) as descriptor:
+        os.fchmod(descriptor, 0o600)
+
+
 def _link(folder: Path) -> None:
     with _file(folder) as path:
         other = path.with_name(f"{path.name}.link")
@@ -116,6 +122,7 @@ _READING: Final[Mapping[Ability, Callable[[Path], None]]] = {
 _WRITING: Final[Mapping[Ability, Callable[[Path], None]]] = {
     Ability.LOCKS: _lock_file,
     Ability.SOCKETS: _listen,
+    Ability.MODES: _mode,
     Ability.LINKS: _link,
 }
 

@@ -20,7 +20,7 @@ from typing import Final, Self
 
 import duckdb
 
-from gateway.durable_files import sync_folder
+from gateway.durable_files import set_mode, sync_folder
 from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE, NewerLogError, lock_lake
 from gateway.eventlog.parquet import (
     ChecksumError,
@@ -278,7 +278,7 @@ def _put_in_place(made: Path, target: Path) -> None:
     """Bring a file to the disk, then give it its name. Retention may remove an empty folder meanwhile."""
     descriptor = os.open(made, os.O_RDONLY)
     try:
-        os.fchmod(descriptor, FILE_MODE)
+        set_mode(descriptor, FILE_MODE, target)
         # Before the name: otherwise a power cut could leave the name with an empty file.
         os.fsync(descriptor)
     finally:

@@ -98,10 +98,14 @@ def test_a_configuration_of_the_machine_is_found_from_a_folder_of_others(site: S
     assert (checked.code, checked.output) == (ExitCode.OK, "/etc/amqp-gateway/gateway.yaml: good\n")
 
 
-COSTS = {"links": Ability.LINKS.value, "folders": Ability.SYNCED_FOLDERS.value}
+COSTS = {
+    "folders": Ability.SYNCED_FOLDERS.value,
+    "modes": Ability.MODES.value,
+    "links": Ability.LINKS.value,
+}
 
 
-@pytest.mark.parametrize("lacks", [["links"], ["folders"], ["folders", "links"]])
+@pytest.mark.parametrize("lacks", [["links"], ["folders"], ["folders", "modes", "links"]])
 def test_a_state_is_made_on_a_file_system_that_lacks_something_and_its_cost_is_said(
     site_without_state: Site, lacks: list[str]
 ) -> None:
@@ -251,3 +255,22 @@ def test_a_process_of_the_gateway_keeps_one_file_in_the_state_folder(tmp_path: P
         "unexpected error: /proc/stat: Too many open files: raise the limit of open files (ulimit -n); "
         f"its details are in {file}"
     )
+
+
+def test_a_file_that_others_could_read_is_refused_where_the_mount_decides(tmp_path: Path) -> None:
+    """As by exFAT with its usual options."""
+    open_to_all = tmp_path / "secret"
+    open_to_all.touch(0o644)
+    setting = (
+        "import sys; from pathlib import Path; from gateway.durable_files import set_mode\n"
+        "path = Path(sys.argv[1])\n"
+        "with path.open() as file:\n"
+        "    set_mode(file.fileno(), 0o644, path)\n"
+        "    set_mode(file.fileno(), 0o600, path)\n"
+    )
+    program = hosts.on_file_system_without("modes", folder=tmp_path, program=(sys.executable, "-c", setting))
+    done = subprocess.run(  # noqa: S603  text from above
+        [*program, str(open_to_all)], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert "takes no modes, and others could use the file: mount it with umask=077" in done.stderr
+    assert "line 5" in done.stderr, "the first mode is what it has"

@@ -117,6 +117,10 @@ int fsync(int descriptor) {
     int is_folder = fstat(descriptor, &found) == 0 && S_ISDIR(found.st_mode);
     return is_folder && lacks("folders") ? refused(EINVAL) : usual(descriptor);
 }
+int fchmod(int descriptor, mode_t mode) {
+    int (*usual)(int, mode_t) = dlsym(RTLD_NEXT, "fchmod");
+    return lacks("modes") ? refused(EPERM) : usual(descriptor, mode);
+}
 int flock(int descriptor, int operation) {
     int (*usual)(int, int) = dlsym(RTLD_NEXT, "flock");
     return lacks("locks") ? refused(EOPNOTSUPP) : usual(descriptor, operation);
@@ -133,7 +137,7 @@ def on_file_system_without(*lacks: str, folder: Path, program: Sequence[str | Pa
     """Return a program as of `host` whose file system answers as CIFS, exFAT and FUSE do.
 
     Args:
-        lacks: what it lacks of ``links``, ``folders`` (that can be synced), ``locks`` and ``sockets``.
+        lacks: of ``links``, ``folders`` (that can be synced), ``modes``, ``locks`` and ``sockets``.
         folder: takes the library that stands before the system's calls.
         program: as of `host`.
     """
