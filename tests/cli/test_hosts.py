@@ -201,6 +201,7 @@ def test_processes_are_started_when_an_upgrade_brings_the_interpreter_back(site:
             return [record for record in gateway.log if record["event"] == event]
 
         gateway.ready()
+        wait_until(lambda: logged("gateway-ready"), "the supervisor has said so, too")
         replaced = python.rename(python.with_name("replaced"))
         os.kill(logged("gateway-ready")[0]["processes"]["compactor"], signal.SIGKILL)
         wait_until(lambda: len(logged("process-not-started")) >= FAILED_STARTS, "it is tried again")
