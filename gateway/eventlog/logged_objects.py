@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+from array import array
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from gateway.eventlog.counter_breaks import FROM_ZERO, NO_RISE, UNKNOWN, Fall, Restart
 from gateway.eventlog.logged_events import LoggedClass
 from gateway.eventlog.record import (
     AnyRecord,
@@ -27,16 +31,18 @@ from gateway.eventlog.record import (
 )
 from gateway.feed.records import DeleteRecord, ObjectRecord, UpdateRecord
 from gateway.feed.values import FeedValue
-from gateway.model.observations import Counting
+from gateway.model.observations import SETTLED_AFTER, Counting
 
 _SPREAD: Final = 0x9E37_79B9  # 2^32 / golden ratio: multiples of it lie evenly between 0 and 2^32
 _32_BITS: Final = 0xFFFF_FFFF
 _CHANGED: Final = ("sample_ts", "sample_ns", "reset_ts", "values", "absent", "deltas")
 """The fields of an `ObjectChange` that hold the change, in its order."""
 
-_NOT_CONTINUED: Final = frozenset({Counting.BEGAN, Counting.UNKNOWN})
-_BEGAN_AGAIN: Final = "began again"
-"""A mark in place of the former value of a counter that has begun again and has no value yet."""
+_RESTARTS: Final = {Counting.BEGAN: FROM_ZERO, Counting.UNKNOWN: UNKNOWN}
+_Recorded: TypeAlias = "FeedValue | Restart"
+"""The last recorded value of a counter, or what stands for it where it does not go on from that."""
+
+_NO_FALLS: Final[Mapping[int, Fall]] = MappingProxyType({})
 
 
 class LoggedObject:
@@ -50,6 +56,7 @@ class LoggedObject:
 
     Attributes:
         pending: bits of the positions whose current values are not recorded.
+        held: those among them of counters that fell, and may return: they are not recorded yet.
         moved: its parent, native id, agent or time of creation differs from the recorded one.
         alive: it was not deleted.
         slot: the number of its slot in the schedule; 0 where it is not scheduled.
@@ -57,10 +64,11 @@ class LoggedObject:
 
     __slots__ = (
         "_agent",
+        "_before_rise",
         "_created",
         "_dialect",
         "_encoded_identity",
-        "_is_sum",
+        "_falls",
         "_lifetime",
         "_name",
         "_native_id",
@@ -78,6 +86,7 @@ class LoggedObject:
         "_unread",
         "_values",
         "alive",
+        "held",
         "logged_class",
         "moved",
         "pending",
@@ -95,15 +104,16 @@ class LoggedObject:
         # By position, and what is recorded and waiting as bits: there may be a hundred thousand objects.
         self._values: list[FeedValue | None] = [None] * len(logged_class.elements)
         self._recorded = 0
-        self._recorded_counters: list[FeedValue | None] = [None] * logged_class.counter_bits.bit_count()
+        self._recorded_counters: list[_Recorded | None] = [None] * logged_class.counter_bits.bit_count()
+        self._before_rise: array[int] | None = None  # by counter, from the first rise on
+        self._falls: Mapping[int, Fall] = _NO_FALLS  # by position; of nearly all objects none
         self._recorded_sample = 0
         self._recorded_reset = 0
         self._undated = 0  # counters recorded at another time than the last sample
         self._unread = 0  # counters recorded before the start, or counted from zero, and not read since
         self._reset = record.reset
-        self._is_sum = record.counting is Counting.SUM
         self._presumed = False  # that it is the object recorded before; the next record says so
-        self.pending = 0
+        self.pending = self.held = 0
         self.moved = False
         self.alive = True
         self.slot = 0
@@ -119,12 +129,13 @@ class LoggedObject:
         self._unread = self._undated = self.logged_class.counter_bits
         self._recorded_reset = self._reset
 
-    def resume(self, former: LogRecord, counting: Counting, *, presumed: bool) -> int:
+    def resume(self, former: LogRecord, counting: Counting, now: int, *, presumed: bool) -> int:
         """Continue from the last record of the object before the gateway's start.
 
         Args:
             former: that record.
             counting: how its counters that are statistics relate to the recorded ones.
+            now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
             presumed: it is not known whether this is the same object.
 
         Returns:
@@ -133,31 +144,45 @@ class LoggedObject:
         self._presumed = presumed
         moved = 0
         unread, absent = former.former or {}, frozenset(former.absent or ())
-        values = {**unread, **(former.values or {})}
+        values = former.values or {}
         for position in _positions(self.logged_class.counter_bits):
-            element = self.logged_class.elements[position]
-            value = values.get(element.name)
-            if not self.logged_class.properties >> position & 1 and counting in _NOT_CONTINUED:
-                began = counting is Counting.BEGAN and (value is not None or element.name in absent)
-                self._recorded_counters[element.counter] = _BEGAN_AGAIN if began else None
-                moved |= (self._values[position] is not None) << position
-            elif isinstance(value, int) and not isinstance(value, bool):
-                self._recorded_counters[element.counter] = value
-                self._recorded |= 1 << position
-                self._undated |= (element.name in unread) << position
-                self._unread |= (self._values[position] is None) << position
-                moved |= (self._values[position] not in {None, value}) << position
-            elif element.name in absent:
-                began = element.name in unread  # without a value
-                self._recorded_counters[element.counter] = _BEGAN_AGAIN if began else None
-                moved |= (self._values[position] is not None) << position
+            element, value = self.logged_class.elements[position], self._values[position]
+            name, bit = element.name, 1 << position
+            recorded = values.get(name, unread.get(name))
+            restart = _RESTARTS.get(counting) if not self.logged_class.properties & bit else None
+            began_before = name in unread and unread[name] is None
+            if began_before or (restart and (recorded is not None or name in absent)):
+                known = FROM_ZERO if began_before and restart is not UNKNOWN else restart
+                self._recorded_counters[element.counter] = known
+                moved |= (value is not None) << position
+            elif isinstance(recorded, int) and not isinstance(recorded, bool):
+                self._recorded_counters[element.counter] = recorded
+                self._recorded |= bit if name not in absent else 0
+                self._undated |= bit if name not in values else 0
+                self._unread |= bit if value is None and name not in absent else 0
+                if name in values and isinstance(unread.get(name), int):
+                    self._fallen_before(position, int(str(unread[name])), recorded)
+                moved |= self._resume_counter(position, recorded, now) << position
         self._recorded_sample = former.sample_ns or 0
         # A record without a delta has the discontinuity that is the reason.
-        self._recorded_reset = 0 if counting in _NOT_CONTINUED else self._reset
+        self._recorded_reset = 0 if counting in _RESTARTS else self._reset
         return moved
 
-    def succeed(self, before: LoggedObject, counting: Counting) -> int:
-        """Go on from the same object in another version of its class.
+    def _fallen_before(self, position: int, highest: int, lowest: int) -> None:
+        """Note that a counter fell before, and has not reached its former highest value again."""
+        self._falls = {**self._falls, position: Fall(NO_RISE, 0, lowest, 0, highest)}
+
+    def _resume_counter(self, position: int, recorded: int, now: int) -> bool:
+        """Compare a counter with its value before the start; return whether it differs."""
+        value = self._values[position]
+        if type(value) is int and 0 <= value < recorded:
+            self._fell(position, recorded, value, now)
+        elif type(value) is int:
+            self._reached(position, value)
+        return value not in {None, recorded}
+
+    def succeed(self, before: LoggedObject, counting: Counting, now: int) -> int:
+        """Go on from the same object in another version of its class, whose falls are settled.
 
         Return the bits of the properties to be recorded at once.
         """
@@ -172,6 +197,8 @@ class LoggedObject:
                 self._recorded_counters[counter] = before._recorded_counters[was.counter]
                 self._undated |= bit if before._undated & mark else 0
                 self._unread |= bit if before._unread & mark else 0
+                if former in before._falls:
+                    self._falls = {**self._falls, position: before._falls[former]}
             if before._recorded & mark:
                 self._recorded |= bit
                 is_same = before._values[former] == self._values[position]
@@ -179,64 +206,242 @@ class LoggedObject:
         self._recorded_sample, self._recorded_reset = before._recorded_sample, before._recorded_reset
         self._presumed = before._presumed
         self._restarted(counting)
+        for position in _positions(self.logged_class.counter_bits):
+            recorded = self._recorded_counters[self.logged_class.elements[position].counter]
+            if isinstance(recorded, int):
+                self._resume_counter(position, recorded, now)
         self.moved = before._place() != self._place()
         return self.pending & self.logged_class.properties
 
     # ---- from the feed --------------------------------------------------------------------------------
 
-    def refresh(self, record: ObjectRecord) -> int:
+    def refresh(self, record: ObjectRecord, now: int) -> int:
         """Take the whole object again; return the bits of the positions to be recorded at once.
 
         Another native id means that the object came back or is another one: then all changes are to be
         recorded at once.
+
+        Args:
+            record: the object.
+            now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
         """
+        self.settle_due(now)
         came_back = record.native_id != self._native_id
         if came_back and not (record.created and self._created):
             self._presumed = True
-        began_again = record.reset != self._reset
+        restarted = record.reset != self._reset and record.counting in _RESTARTS
+        if restarted:
+            self.pending |= self._restarted(record.counting)
+        before = self._statistics_sampled, self._properties_sampled
         place = self._place()
         self._take_place(record)
         self.moved = self.moved or self._place() != place
         for position, former in enumerate(self._values):
             value = record.values.get(position)
             if value != former:
+                if self.logged_class.counter_bits >> position & 1:
+                    self._take_counter(position, former, value, now)
                 self._values[position] = value
                 self.pending |= 1 << position
-        if began_again:
-            self.pending |= self._restarted(record.counting)
+        if self._falls:
+            self._read_falls(before, now)
         return self.pending if came_back else self.pending & self.logged_class.properties
 
-    def update(self, record: UpdateRecord) -> int:
-        """Take changed values; return the bits of the positions to be recorded at once."""
-        changed = 0
-        values = self._values
-        for position, value in record.values.items():
-            values[position] = value
-            changed |= 1 << position
-        for position in record.absent:
-            values[position] = None
-            changed |= 1 << position
-        self._properties_sampled = record.properties_sampled
-        self._statistics_sampled = record.statistics_sampled
-        at_once = changed & self.logged_class.properties
-        if record.reset != self._reset:
-            self._reset = record.reset
+    def update(self, record: UpdateRecord, now: int) -> int:
+        """Take changed values; return the bits of the positions to be recorded at once.
+
+        Args:
+            record: the changes.
+            now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
+        """
+        changed = at_once = 0
+        values, counters = self._values, self.logged_class.counter_bits
+        if self._falls:
+            self.settle_due(now)
+        if record.counting in _RESTARTS and record.reset != self._reset:
             changed |= self._restarted(record.counting)
             if record.counting is Counting.BEGAN:  # on the disk before what shows why
                 at_once |= sum(1 << position for position in record.absent)
+        for position, value in record.values.items():
+            bit = 1 << position
+            if bit & counters:
+                self._take_counter(position, values[position], value, now)
+            values[position] = value
+            changed |= bit
+        for position in record.absent:
+            values[position] = None
+            changed |= 1 << position
+        sampled = self._statistics_sampled, self._properties_sampled
+        self._properties_sampled = record.properties_sampled
+        self._statistics_sampled = record.statistics_sampled
+        self._reset = record.reset
         self.pending |= changed
-        return at_once
+        if self._falls:
+            self._read_falls(sampled, now)
+        return (at_once | changed & self.logged_class.properties) & self.pending
+
+    def is_cut_off(self, record: UpdateRecord) -> bool:
+        """Return whether what waits is to be recorded before a change: a counter does not go on from it.
+
+        Not where one fell to no less than before its last rise, which is likely to be taken back.
+        """
+        waiting = self.pending & ~self.held & self.logged_class.counter_bits
+        if record.reset == self._reset or not waiting:  # as of nearly all changes
+            return False
+        if record.counting is not Counting.GO_ON:
+            return record.counting is Counting.BEGAN
+        changed = ((p, self._values[p], value) for p, value in record.values.items() if waiting >> p & 1)
+        return any(
+            type(value) is int and type(was) is int and value < min(was, self._before_rise_of(position))
+            for position, was, value in changed
+        )
+
+    # ---- counters that do not simply go on ------------------------------------------------------------
+
+    def _take_counter(
+        self, position: int, former: FeedValue | None, value: FeedValue | None, now: int
+    ) -> None:
+        """Take note of the change of a counter, before it has its new value."""
+        was = former
+        if was is None:  # it was absent, and goes on from what is recorded
+            recorded = self._recorded_counters[self.logged_class.elements[position].counter]
+            was = None if isinstance(recorded, Restart) else recorded
+        if type(value) is not int or type(was) is not int or was < 0:
+            return
+        if value < was:
+            self._fell(position, was, max(value, 0), now)
+        elif value > was and not self.held >> position & 1:
+            self._rose(position, was)
+
+    def _rose(self, position: int, former: int) -> None:
+        """Note what a counter had before it rose."""
+        if self._before_rise is None:
+            self._before_rise = array("Q", [NO_RISE]) * len(self._recorded_counters)
+        if 0 <= former < NO_RISE:
+            self._before_rise[self.logged_class.elements[position].counter] = former
+
+    def _before_rise_of(self, position: int) -> int:
+        """Return what a counter had before its last rise; `NO_RISE` where that is not known."""
+        before = self._before_rise
+        return NO_RISE if before is None else before[self.logged_class.elements[position].counter]
+
+    def _fell(self, position: int, top: int, value: int, now: int) -> None:
+        """Note that a counter fell from ``top``: its next delta waits, if it has one."""
+        before_rise, known = self._before_rise_of(position), self._falls.get(position)
+        fall = known or Fall(before_rise, 0, value, now)
+        counter = self.logged_class.elements[position].counter
+        recorded = self._recorded_counters[counter]
+        if isinstance(recorded, int):
+            fall.fell(top, value, before_rise, now)
+            self.held |= 1 << position
+        else:  # its next delta is not known, or begins from zero
+            fall.highest = max(fall.highest, top)
+            if isinstance(recorded, Restart) and value < (recorded.base or 0):
+                self._recorded_counters[counter] = Restart(value)
+        if known is None:
+            self._falls = {**self._falls, position: fall}
+
+    def _read_falls(self, sampled: tuple[int, int], now: int) -> None:
+        """Let the present values count as a reading of the counters that fell.
+
+        Args:
+            sampled: the times of the statistics and properties before.
+            now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
+        """
+        properties = self.logged_class.properties
+        read = properties if self._properties_sampled != sampled[1] else 0
+        read |= ~properties if self._statistics_sampled != sampled[0] else 0
+        for position, fall in list(self._falls.items()):
+            value = self._values[position]
+            if type(value) is not int or not read >> position & 1:
+                continue
+            if not fall.waits:
+                self._reached(position, value)
+            elif fall.read(value):
+                self._returned(position, fall, value)
+            elif fall.is_due(now):
+                self._settle(position, fall)
+
+    def _returned(self, position: int, fall: Fall, value: int) -> None:
+        """Let a counter go on that was never less."""
+        self.held &= ~(1 << position)
+        if value > fall.top:
+            self._rose(position, fall.top)
+        fall.top = 0
+        self._is_as_recorded(position)
+        self._reached(position, value)
+
+    def _is_as_recorded(self, position: int) -> None:
+        """Let a counter not wait to be recorded that has its recorded value again."""
+        recorded = self._recorded_counters[self.logged_class.elements[position].counter]
+        if self._recorded >> position & 1 and self._values[position] == recorded:
+            self.pending &= ~(1 << position)
+
+    def _reached(self, position: int, value: int) -> None:
+        """End the fall of a counter that has reached its former highest value: it may have jumped there."""
+        fall = self._falls.get(position)
+        if fall is None or fall.waits or value < fall.highest:
+            return
+        if fall.highest:
+            self._recorded_counters[self.logged_class.elements[position].counter] = UNKNOWN
+            self.pending |= 1 << position
+        self._falls = {one: other for one, other in self._falls.items() if one != position} or _NO_FALLS
+
+    def settle_due(self, now: int) -> None:
+        """Let falls stay that have waited long enough at ``now`` (ns)."""
+        for position, fall in list(self._falls.items()):
+            if fall.waits and fall.is_due(now):
+                self._settle(position, fall)
+
+    def settle(self) -> None:
+        """Let all falls stay: the object ends, or goes on in another version of its class."""
+        for position, fall in list(self._falls.items()):
+            if fall.waits:
+                self._settle(position, fall)
+
+    @property
+    def settles_at(self) -> int:
+        """The time at which the last counter that waits is settled (ns); 0 while none waits."""
+        return max((fall.since + SETTLED_AFTER for fall in self._falls.values() if fall.waits), default=0)
+
+    def _settle(self, position: int, fall: Fall) -> None:
+        self.held &= ~(1 << position)
+        self.pending |= 1 << position
+        restart = fall.settle()
+        if restart is not None:
+            self._recorded_counters[self.logged_class.elements[position].counter] = restart
+            if self._before_rise is not None:
+                self._before_rise[self.logged_class.elements[position].counter] = NO_RISE
+            return
+        self._is_as_recorded(position)
+        if not fall.highest:
+            self._falls = {one: other for one, other in self._falls.items() if one != position} or _NO_FALLS
 
     def _restarted(self, counting: Counting) -> int:
-        """Take note of a discontinuity; return the bits of the recorded counters that are statistics.
+        """Let all counters that are statistics not go on; return the bits of those that are recorded.
 
         All of them are recorded then: one with its former value has reached it again.
         """
         counters = self.logged_class.counter_bits & ~self.logged_class.properties
-        if counting is Counting.UNKNOWN:
-            for position in _positions(counters):
-                self._recorded_counters[self.logged_class.elements[position].counter] = None
-            self._unread &= ~counters
+        restart = _RESTARTS.get(counting)
+        if restart is None:
+            return 0
+        for position in _positions(counters):
+            counter = self.logged_class.elements[position].counter
+            if self._recorded_counters[counter] is not None:
+                self._recorded_counters[counter] = restart
+        self.held &= ~counters
+        self._unread &= ~counters
+        self._before_rise = None
+        falls: dict[int, Fall] = {}
+        for position, fall in self._falls.items():
+            if counters >> position & 1:
+                if restart is FROM_ZERO:
+                    continue
+                # Where a part is missing, that part may return at once.
+                fall.highest, fall.top = max(fall.highest, fall.top), 0
+            falls[position] = fall
+        self._falls = falls or _NO_FALLS
         return self._recorded & counters
 
     def _take_place(self, record: ObjectRecord) -> None:
@@ -280,7 +485,10 @@ class LoggedObject:
         """Return the ``create`` or ``snapshot`` record with all its fields."""
         # Not what has no value: a counter that has none yet goes on from its former value when it has one.
         present = sum(1 << position for position, value in enumerate(self._values) if value is not None)
-        values, _, deltas = self._recorded_now(present)
+        held = self._recorded & self.held
+        values, _, deltas = self._recorded_now(present & ~self.held)
+        elements = [self.logged_class.elements[position] for position in _positions(held)]
+        values |= {one.name: self._recorded_counters[one.counter] for one in elements}
         sample = self._statistics_sampled or self._properties_sampled
         presumed, self._presumed = self._presumed, False
         return LogRecord(
@@ -301,23 +509,35 @@ class LoggedObject:
         )
 
     def _unread_counters(self) -> dict[str, object]:
-        """Return the last recorded values of counters that have none since the gateway's start.
+        """Return the last recorded values of counters that have none now, or none since the gateway's start.
 
         Those of an object that counts from zero are 0 until they have a value, those that began again are
-        ``None``.
+        ``None``. Those that fell, and have a value, have their highest one before.
         """
-        elements = [self.logged_class.elements[position] for position in _positions(self._unread)]
-        recorded = {element.name: self._recorded_counters[element.counter] for element in elements}
-        unread = {name: value for name, value in recorded.items() if isinstance(value, int)}
-        return unread | self._begun_again(self.logged_class.counter_bits)
+        counters = self.logged_class.counter_bits
+        without = self._unread | counters & ~self._recorded
+        return self._recorded_of(without) | self._highest_before_falls(counters)
 
-    def _begun_again(self, bits: int) -> dict[str, object]:
-        """Return the counters among ``bits`` that began again and have no value since, each with ``None``."""
-        counters = self._recorded_counters
-        if _BEGAN_AGAIN not in counters:  # of nearly all objects
-            return {}
-        elements = [self.logged_class.elements[p] for p in _positions(bits & self.logged_class.counter_bits)]
-        return {one.name: None for one in elements if counters[one.counter] is _BEGAN_AGAIN}
+    def _recorded_of(self, bits: int) -> dict[str, object]:
+        """Return what counters without a value go on from: ``None`` for one that begins from zero."""
+        found: dict[str, object] = {}
+        for position in _positions(bits & self.logged_class.counter_bits):
+            name, _, counter = self.logged_class.elements[position]
+            recorded = self._recorded_counters[counter]
+            if isinstance(recorded, int):
+                found[name] = recorded
+            elif recorded is FROM_ZERO:
+                found[name] = None
+        return found
+
+    def _highest_before_falls(self, bits: int) -> dict[str, object]:
+        """Return the highest values before they fell of counters that have not reached them again."""
+        elements = self.logged_class.elements
+        return {
+            elements[position].name: fall.highest
+            for position, fall in self._falls.items()
+            if fall.highest and bits & self._recorded & 1 << position
+        }
 
     def _absent_counters(self) -> list[str]:
         """Return the counters that were recorded as absent: their next value was counted from zero.
@@ -335,6 +555,7 @@ class LoggedObject:
             bits: positions among ``pending``; they wait no longer.
             ingest_ts: the time of the record.
         """
+        bits &= ~self.held
         statistics = bits & ~self.logged_class.properties
         moved = self.moved
         reset = statistics and self._reset != self._recorded_reset
@@ -350,12 +571,14 @@ class LoggedObject:
             absent or None,
             deltas or None,
         )
-        begun_again = self._begun_again(bits) if reset and absent else {}
-        identity = b"" if moved or begun_again else self._encoded_identity or self._encode_identity()
+        former = self._recorded_of(bits & ~self._recorded) if absent else {}
+        former |= self._highest_before_falls(bits) if self._falls else {}
+        identity = b"" if moved else self._encoded_identity or self._encode_identity()
         if identity:
-            return ObjectChange(RecordKind.UPDATE, ingest_ts, msgspec.Raw(identity), *changed)
+            raw = msgspec.Raw(identity)
+            return ObjectChange(RecordKind.UPDATE, ingest_ts, raw, *changed, former=former or None)
         place = self._place() if moved else {}
-        fields: dict[str, Any] = dict(zip(_CHANGED, changed, strict=True), former=begun_again or None)
+        fields: dict[str, Any] = dict(zip(_CHANGED, changed, strict=True), former=former or None)
         if moved:
             fields["inferred"], self._presumed = self._presumed or None, False
         return LogRecord(kind=RecordKind.UPDATE, ingest_ts=ingest_ts, **self._identity(), **place, **fields)
@@ -393,14 +616,11 @@ class LoggedObject:
         logged_class = self.logged_class
         elements, present, counters = logged_class.elements, self._values, self._recorded_counters
         properties = logged_class.properties
-        statistics_began_again = self._reset != self._recorded_reset
         elapsed = self._statistics_sampled - self._recorded_sample if self._recorded_sample else 0
         values: dict[str, object] = {}
         absent: list[str] = []
         deltas: dict[str, Delta] = {}
         recorded = self._recorded
-        if statistics_began_again and bits & ~properties:
-            self._begin_absent_counters_again()
         for position in _positions(bits):
             name, convert, counter = elements[position]
             value = present[position]
@@ -412,24 +632,18 @@ class LoggedObject:
             elif recorded & bit:
                 absent.append(name)
                 recorded ^= bit
-            if counter < 0 or value is None:
+            # A peer may send anything where its schema says counter: such a value is recorded, but has no
+            # delta, and the counter goes on from the one before.
+            if counter < 0 or not isinstance(value, int) or value < 0:
                 continue
             former = counters[counter]
             counters[counter] = value
-            # A peer may send anything where its schema says counter: such a value is recorded, but has no
-            # delta.
-            if not isinstance(value, int) or value < 0:
-                continue
-            if isinstance(former, int) and former >= 0 and not self._lacks_part(former, value):
-                is_property = bit & properties
-                reset = value < former or (statistics_began_again and not is_property)
-                dated = self._recorded & bit & ~self._undated
-                # A property's counter has no sample time of its own, and a clock that was set back gives no
-                # interval.
-                interval = elapsed if elapsed > 0 and dated and not is_property else None
-                deltas[name] = Delta(value if reset else value - former, interval, reset)
-            elif former is _BEGAN_AGAIN:
-                deltas[name] = Delta(value, None, reset=True)
+            # A property's counter has no sample time of its own, and a clock that was set back gives no
+            # interval.
+            is_dated = elapsed > 0 and self._recorded & bit and not (self._undated | properties) & bit
+            delta = _delta(former, value, elapsed if is_dated else None)
+            if delta is not None:
+                deltas[name] = delta
         self._recorded = recorded
         self._unread &= ~bits
         self._undated &= ~bits
@@ -438,21 +652,23 @@ class LoggedObject:
             self._recorded_sample, self._recorded_reset = self._statistics_sampled, self._reset
             # Counters without a value in this sample keep their older one: the next delta has no known
             # interval.
-            self._undated |= self._unread
+            self._undated |= self._unread | self.held
         self.moved = False
         return values, absent, deltas
 
-    def _lacks_part(self, former: int, value: int) -> bool:
-        """Return whether a sum fell since before the gateway's start: a part of it is missing."""
-        return self._is_sum and value < former and self._reset == self._recorded_reset
 
-    def _begin_absent_counters_again(self) -> None:
-        """Mark counters without a value as begun again, when all are: their next value was counted since."""
-        counters = self.logged_class.counter_bits & ~self.logged_class.properties
-        for position in _positions(counters):
-            counter = self.logged_class.elements[position].counter
-            if self._values[position] is None and self._recorded_counters[counter] is not None:
-                self._recorded_counters[counter] = _BEGAN_AGAIN
+def _delta(former: _Recorded | None, value: int, interval: int | None) -> Delta | None:
+    """Return the change of a counter from what is recorded of it; ``None`` where there is nothing yet."""
+    if former is FROM_ZERO:
+        return Delta(value, interval, reset=True)
+    if isinstance(former, Restart):
+        gained = None if former.base is None else value - former.base or None
+        return Delta(gained, interval if gained else None, reset=True)
+    if not isinstance(former, int) or former < 0:
+        return None
+    if value < former:
+        return Delta(value - former, undone=True)
+    return Delta(value - former, interval)
 
 
 @lru_cache(maxsize=4096)

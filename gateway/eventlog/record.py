@@ -1,4 +1,4 @@
-"""The record of the event log, version 2: a JSON object on a line, a row of Parquet; and a readable line.
+"""The record of the event log, version 3: a JSON object on a line, a row of Parquet; and a readable line.
 
 The form is published (`docs/event-log.md`): fields are added, never changed or removed. A field that
 does not apply is left out on the line and null in Parquet; absent is never zero. Times with the suffix
@@ -23,11 +23,12 @@ from gateway.feed.values import FeedValue, ObjectLink, as_json
 from gateway.model.times import since_epoch, utc_time
 from gateway.model.values import ValueType
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the form; each segment's first record and each file of the lake have it.
 
-2: ``audit``, ``audit_hash`` and ``resend``, and the kinds ``login`` and ``audit``. Readers take older forms
-as they are: fields are only added.
+2: ``audit``, ``audit_hash`` and ``resend``, and the kinds ``login`` and ``audit``. 3: of a counter's change
+``undone``, and one without ``delta``, where it is not known. Readers take older forms as they are: fields are
+only added.
 """
 
 COMMIT_KIND: Final = "_commit"
@@ -66,17 +67,20 @@ segment, and a segment that is removed is missed even if no user did anything me
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The change of a counter since its last record.
+    """The change of a counter since its last record. The sum of all never exceeds what was counted.
 
     Attributes:
-        delta: the amount added; where ``reset`` is true, the counter's value since it began again.
+        delta: the amount counted; with ``reset`` only what was counted since the break, as far as that is
+            known. Left out where nothing is known. Negative only with ``undone``.
         interval_ns: the time between the two samples, by the agent's clock; left out where it is not known.
-        reset: it began again in between: by its discontinuity time, or because it went down.
+        reset: it did not go on from its last record: it began again, or a part of its count is not known.
+        undone: it was less than recorded before: ``delta`` takes back what was added too much.
     """
 
-    delta: int
+    delta: int | None = None
     interval_ns: int | None = None
     reset: bool = False
+    undone: bool = False
 
 
 # No garbage collection (`gc=False`) of records: they refer to plain values only, and there are many.
@@ -124,8 +128,10 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         code: the agent's own status.
         latency_ns: the time from the request to the outcome; until now while the operation is under way.
         former: elements before they were set, by name; of ``snapshot`` the counters that have not been read
-            since the gateway was started, as they were recorded last; of it and ``create`` 0 for those that
-            count from zero and have not been read; of it and ``update`` ``None`` for those that began again.
+            since the gateway was started, or that are absent, as they were recorded last; of it and
+            ``create`` 0 for those that count from zero and have not been read; of it and ``update`` ``None``
+            for those that began again, and for one that is among ``values`` and fell the highest value that
+            it had before, until it reaches that again.
         found: the values read back, or a method's outputs, by name.
         attempts: the number of refused operations, or of logins, that the record stands for, where it is more
             than one.
@@ -211,6 +217,7 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     absent: list[str] | None = None
     deltas: dict[str, Delta] | None = None
     delivery: str | None = None
+    former: dict[str, object] | None = None
 
     def record(self) -> LogRecord:
         """Return the same record with all fields.
@@ -413,8 +420,12 @@ def _value(value: object) -> str:
 
 
 def _step(deltas: object, name: object) -> str:
-    """Return the change of a counter: ``(+3)``, or ``(reset, +3)``."""
+    """Return the change of a counter: ``(+3)``, ``(reset, +3)``, ``(reset)`` or ``(undone, -3)``."""
     delta = deltas.get(name) if isinstance(deltas, Mapping) else None
-    if not isinstance(delta, Mapping) or "delta" not in delta:
+    if not isinstance(delta, Mapping):
         return ""
-    return f" ({'reset, ' if delta.get('reset') else ''}+{delta['delta']})"
+    said = [word for word in ("reset", "undone") if delta.get(word)]
+    gained = delta.get("delta")
+    if isinstance(gained, int):
+        said.append(f"{gained:+}")
+    return f" ({', '.join(said)})" if said else ""

@@ -360,7 +360,7 @@ class LogRecorder:
             rows[record.row] = logged
             before = self._leaving.pop((record.source, logged_class.name, record.row), None)
             if before is not None:
-                bits = logged.succeed(before[0], record.counting)
+                bits = logged.succeed(before[0], record.counting, self._now)
                 self._changed(logged, bits, at_once=bool(bits) or logged.moved)
                 return
             met = self._former.meet(source.record.name, logged_class.name, record, self._ingest_ts)
@@ -370,14 +370,17 @@ class LogRecorder:
                 # Readers that pass over snapshots miss nothing of what counters gained.
                 counting = _counting(record, met.former)
                 presumed = _is_presumed(record, met.former)
-                self._record(logged, logged.resume(met.former, counting, presumed=presumed))
+                self._record(logged, logged.resume(met.former, counting, self._now, presumed=presumed))
             kind = met.kind or (RecordKind.CREATE if source.read_whole else RecordKind.SNAPSHOT)
             # One that only became visible now has a value that it had gained before.
-            if kind is RecordKind.CREATE and 0 < source.read_whole_since <= record.created:
+            is_new = kind is RecordKind.CREATE and 0 < source.read_whole_since <= record.created
+            if is_new and record.counting is not Counting.UNKNOWN:
                 logged.count_from_zero()
             self._out.append(logged.whole(kind, self._ingest_ts))
+            if logged.held:
+                self._plan(logged)
             return
-        bits = logged.refresh(record)
+        bits = logged.refresh(record, self._now)
         self._changed(logged, bits, at_once=bool(bits) or logged.moved)
 
     def _object_updated(self, record: UpdateRecord) -> None:
@@ -385,7 +388,9 @@ class LogRecorder:
         if logged is None:
             self.refused += 1
             return
-        bits = logged.update(record)
+        if self.pressure is not Pressure.FULL and logged.is_cut_off(record):
+            self._record(logged, logged.pending)
+        bits = logged.update(record, self._now)
         self._changed(logged, bits, at_once=bool(bits))
 
     def _object_deleted(self, record: DeleteRecord) -> None:
@@ -396,6 +401,7 @@ class LogRecorder:
             return
         logged.alive = False
         self._schedule.remove(logged)
+        logged.settle()
         if logged.pending:
             self._record(logged, logged.pending)
         if record.number:
@@ -434,17 +440,23 @@ class LogRecorder:
             self._merged += 1
         elif at_once:
             self._record(logged, bits)
-        if logged.slot or not (logged.pending or logged.moved):
-            return
-        if logged.logged_class.interval < SLOT and self.pressure is Pressure.NONE:
+        waits = logged.pending & ~logged.held or logged.moved
+        if waits and logged.logged_class.interval < SLOT and self.pressure is Pressure.NONE:
             self._record(logged, logged.pending)
-        else:
+        if logged.pending or logged.moved:
             self._plan(logged)
 
     def _plan(self, logged: LoggedObject) -> None:
-        """Schedule an object for its next due time: each has its own place in the interval."""
+        """Schedule an object for its next due time, if it has none: each has its own place in the interval.
+
+        One of which only counters wait that fell is due when they are settled.
+        """
+        if logged.slot:
+            return
         interval = max(logged.logged_class.interval, SLOT)
-        self._schedule.add(logged, self._now + (logged.phase(interval) - self._now) % interval)
+        waits = logged.pending & ~logged.held or logged.moved
+        since = self._now if waits else max(self._now, logged.settles_at)
+        self._schedule.add(logged, since + (logged.phase(interval) - since) % interval)
 
     def _record_due(self, logged: LoggedObject) -> None:
         if self.pressure is Pressure.MERGE:
@@ -453,7 +465,10 @@ class LogRecorder:
             if (self._now - logged.phase(interval)) // interval % STRETCH != logged.row % STRETCH:
                 self._plan(logged)
                 return
+        logged.settle_due(self._now)
         self._record(logged, logged.pending)
+        if logged.held:
+            self._plan(logged)
 
     def _record(self, logged: LoggedObject, bits: int) -> None:
         record = logged.change(bits, self._ingest_ts)

@@ -377,10 +377,11 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of ``LOG`` and of the layout of the log's folder; one of an older version is read as it is.
 
-2: ``LOG`` has the end of the audit's chain, and the gateway to which the log belongs.
+2: ``LOG`` has the end of the audit's chain, and the gateway to which the log belongs. 3: records of form 3,
+which a gateway that knows less cannot continue.
 """
 
 _IDENTITY_NAME: Final = "LOG"

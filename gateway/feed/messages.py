@@ -30,7 +30,7 @@ from gateway.feed.records import (
 from gateway.feed.values import FeedStruct, FoundValues, NamedValues, ObjectLink, PositionedValues
 from gateway.model.values import Reference
 
-VERSION = 23
+VERSION = 24
 """Version of the feed, sent in `Hello`. A client refuses any other version."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024

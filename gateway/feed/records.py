@@ -75,7 +75,8 @@ class ObjectRecord(FeedStruct, frozen=True, tag="object"):
     its counters may have started again (discontinuity); ``changed`` when any property last changed, in the
     gateway's clock. ``presumed``: whether it is the object that had its name before a restart is not known.
     ``unread_since``: the time since which its source cannot read it, although it reads others; 0 if it can.
-    ``counting``: how its counters relate to those of before the core's start, or of before ``reset``.
+    ``counting``: how its counters relate to those of before the core's start, or of before ``reset``. With
+    ``GO_ON`` a discontinuity is of the row only: a counter that is not less than before has gone on.
     """
 
     source: int
@@ -101,7 +102,8 @@ class ObjectRecord(FeedStruct, frozen=True, tag="object"):
 class UpdateRecord(FeedStruct, frozen=True, tag="update"):
     """Changed values of an object: ``values`` are new, those of the positions in ``absent`` are removed.
 
-    With another ``reset``, its counters count from zero, unless ``counting`` is ``UNKNOWN``.
+    With another ``reset`` and ``counting`` ``BEGAN``, its counters count from zero; with ``UNKNOWN`` what
+    they gained is not known; else some of them fell, as their values show, and the others go on.
     """
 
     source: int

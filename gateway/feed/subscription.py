@@ -227,7 +227,9 @@ def _folded(earlier: ObjectRecord | UpdateRecord, later: UpdateRecord) -> Object
     values = {p: v for p, v in earlier.values.items() if p not in gone} | dict(later.values)
     if isinstance(earlier, UpdateRecord):
         absent = tuple(sorted((set(earlier.absent) | gone) - values.keys()))
-        return msgspec.structs.replace(later, values=values, absent=absent)
+        # What a reader did not see of its counters is not undone by a later change.
+        counting = max(earlier.counting, later.counting)
+        return msgspec.structs.replace(later, values=values, absent=absent, counting=counting)
     return msgspec.structs.replace(
         earlier,
         properties_sampled=later.properties_sampled,
@@ -235,4 +237,5 @@ def _folded(earlier: ObjectRecord | UpdateRecord, later: UpdateRecord) -> Object
         reset=later.reset,
         changed=later.changed,
         values=values,
+        counting=max(earlier.counting, later.counting),
     )

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord
-from gateway.feed.values import ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.identity import (
     BY_NAME,
     BY_NATIVE_ID,
@@ -35,6 +35,7 @@ from gateway.inventory.object_records import (
     update_record,
 )
 from gateway.inventory.objects import (
+    NONE_LOST,
     EndedObjects,
     Entry,
     ObjectTable,
@@ -48,7 +49,7 @@ from gateway.inventory.objects import (
 )
 from gateway.inventory.restored_objects import RestoredObject, RestoredObjects, RowNumbers
 from gateway.inventory.scope import SourceScope
-from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
+from gateway.model.observations import Counting, ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
 from gateway.model.stable_names import duplicate_name
 from gateway.model.values import Reference
@@ -276,11 +277,15 @@ class ObjectLifecycle:
         self._references.forget(former.native_id)
         durable = former.lifetime is Lifetime.DURABLE
         record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
-        lost: frozenset[int] = frozenset()
+        lost: Mapping[int, FeedValue] = NONE_LOST
         if self._matcher.goes_on(entry, seen):
             record, lost = in_other_version(entry, record, class_record.schema)
         else:
-            record = msgspec.structs.replace(record, reset=discontinuity(former.reset, now))
+            # Another incarnation of what it describes has counted from zero, unless its source knows better.
+            counting = max(record.counting, Counting.BEGAN)
+            record = msgspec.structs.replace(
+                record, reset=discontinuity(former.reset, now), counting=counting
+            )
         record = msgspec.structs.replace(record, unread_since=_unread_since(entry, seen))
         self._objects.rebind(entry, record, class_record)
         entry.lost_counters = lost

@@ -94,18 +94,18 @@ def update_record(entry: Entry, seen: ObjectSeen, link: FindLink, now: int) -> U
     if seen.statistics is not None:
         _compare(record.values, seen.statistics, len(schema.properties), link, values, absent)
     sampled = seen.sampled or now  # without a sample time, receipt stands for it
-    counting = _counting(entry, seen, values)
+    is_cut = seen.counting is not Counting.GO_ON or _any_fell(entry, values)
     return UpdateRecord(
         source=record.source,
         class_number=record.class_number,
         row=record.row,
         properties_sampled=sampled if seen.properties is not None else record.properties_sampled,
         statistics_sampled=sampled if seen.statistics is not None else record.statistics_sampled,
-        reset=record.reset if counting is Counting.GO_ON else discontinuity(record.reset, sampled),
+        reset=discontinuity(record.reset, sampled) if is_cut else record.reset,
         changed=now if property_changed else record.changed,
         values=values,
         absent=tuple(absent),
-        counting=counting,
+        counting=seen.counting,
     )
 
 
@@ -127,22 +127,14 @@ def _compare(
                 values[position] = shown
 
 
-def _counting(entry: Entry, seen: ObjectSeen, values: Mapping[int, FeedValue]) -> Counting:
-    """Return how counters go on; at any other than ``GO_ON`` there is a discontinuity.
+def _any_fell(entry: Entry, values: Mapping[int, FeedValue]) -> bool:
+    """Return whether a counter is less than before: rates of what front ends show must not span this moment.
 
-    So it is if one fell, or came back after it was absent: rates must not span this moment. What a counter
-    gained while it was absent is unknown, unless it was reported that it began again.
+    One that was absent for a while goes on from the value that it had.
     """
-    if seen.counting in {Counting.BEGAN, Counting.UNKNOWN}:
-        return seen.counting
+    known, lost = entry.record.values, entry.lost_counters
     counters = entry.class_record.schema.counters.intersection(values)
-    if not counters:
-        return Counting.GO_ON
-    if not entry.lost_counters.isdisjoint(counters):
-        return Counting.BEGAN if entry.began else Counting.UNKNOWN
-    if any(_fell(entry.record.values.get(position), values[position]) for position in counters):
-        return Counting.UNKNOWN if seen.counting is Counting.SUM else Counting.BEGAN
-    return Counting.GO_ON
+    return any(_fell(known.get(position, lost.get(position)), values[position]) for position in counters)
 
 
 def _fell(former: FeedValue | None, value: FeedValue) -> bool:
@@ -151,10 +143,10 @@ def _fell(former: FeedValue | None, value: FeedValue) -> bool:
 
 def in_other_version(
     entry: Entry, record: ObjectRecord, schema: ClassSchema
-) -> tuple[ObjectRecord, frozenset[int]]:
+) -> tuple[ObjectRecord, Mapping[int, FeedValue]]:
     """Let an object that goes on in another version of its class keep what is known of it, by name and type.
 
-    Statistics that were not reported yet keep their values. Counters go on, unless one fell or came back.
+    Statistics that were not reported yet keep their values. Counters go on.
 
     Args:
         entry: the object as it was.
@@ -162,31 +154,27 @@ def in_other_version(
         schema: the version of the class that the record is of.
 
     Returns:
-        The record, and the positions of counters that had a value once and have none now.
+        The record, and the last values of counters that had a value once and have none now, by position.
     """
     known, former = entry.record, entry.class_record.schema
-    values, lost, restarted, is_known = dict(record.values), set[int](), False, True
+    values, lost, fell = dict(record.values), dict[int, FeedValue](), False
     for position, element in enumerate(schema.elements):
         earlier = former.positions.get(element.name)
         if earlier is None or former.elements[earlier].type is not element.type:
             continue
-        before, was_lost = known.values.get(earlier), earlier in entry.lost_counters
+        before = known.values.get(earlier)
         if not record.statistics_sampled and position >= len(schema.properties) and before is not None:
             values[position] = before
         if position in schema.counters:
-            value = values.get(position)
-            if value is None and (was_lost or before is not None):
-                lost.add(position)
+            value, last = values.get(position), known.values.get(earlier, entry.lost_counters.get(earlier))
+            if value is None and last is not None:
+                lost[position] = last
             elif value is not None:
-                restarted |= was_lost or _fell(before, value)
-                is_known &= not was_lost
-    reset = discontinuity(known.reset, record.statistics_sampled) if restarted else known.reset
+                fell |= _fell(last, value)
+    is_cut = fell or record.counting is not Counting.GO_ON
+    reset = discontinuity(known.reset, record.statistics_sampled) if is_cut else known.reset
     sampled = record.statistics_sampled or known.statistics_sampled
-    counting = Counting.GO_ON if is_known else Counting.UNKNOWN
-    record = msgspec.structs.replace(
-        record, reset=reset, statistics_sampled=sampled, values=values, counting=counting
-    )
-    return record, frozenset(lost)
+    return msgspec.structs.replace(record, reset=reset, statistics_sampled=sampled, values=values), lost
 
 
 def merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:

@@ -9,15 +9,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
 from gateway.feed.records import ClassRecord, ObjectRecord, UpdateRecord
-from gateway.feed.values import ObjectLink
-from gateway.model.observations import Counting, ObjectSeen, ResyncBegan, ResyncEnded
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey, ClassSchema
 from gateway.model.times import SECOND
 from gateway.model.values import Reference
+
+NONE_LOST: Final[Mapping[int, FeedValue]] = MappingProxyType({})
+"""Of an object all of whose counters have a value, or never had one."""
 
 
 @dataclass(slots=True)
@@ -29,16 +34,14 @@ class Entry:
         generation: the generation of the resync in which the object was last reported.
         provisional: its name is not its intended one (a target is not known, or the name is taken):
             it is renamed when it is reported again and that has changed.
-        lost_counters: positions of counters that had a value once and have none now.
-        began: these have begun again from zero.
+        lost_counters: counters that have no value now, by position, and the value that each had last.
     """
 
     record: ObjectRecord
     class_record: ClassRecord
     generation: int
     provisional: bool = False
-    lost_counters: frozenset[int] = frozenset()
-    began: bool = False
+    lost_counters: Mapping[int, FeedValue] = field(default_factory=lambda: NONE_LOST)
 
     @property
     def key(self) -> ClassKey:
@@ -71,9 +74,7 @@ class Entry:
         if update.values:
             values = {**values, **update.values}
         if update.absent or self.lost_counters:
-            lost = self.class_record.schema.counters.intersection(update.absent)
-            self.lost_counters = (self.lost_counters | lost) - update.values.keys()
-        self.began = bool(self.lost_counters) and (self.began or update.counting is Counting.BEGAN)
+            self._note_lost(update)
         self.record = msgspec.structs.replace(
             self.record,
             properties_sampled=update.properties_sampled,
@@ -85,6 +86,12 @@ class Entry:
             counting=update.counting,
         )
         return self.record if moved else update
+
+    def _note_lost(self, update: UpdateRecord) -> None:
+        """Note the last values of counters that an update removes: one that returns with less fell."""
+        gone = self.class_record.schema.counters.intersection(update.absent)
+        lost = {**self.lost_counters, **{p: v for p, v in self.record.values.items() if p in gone}}
+        self.lost_counters = {p: v for p, v in lost.items() if p not in update.values} or NONE_LOST
 
 
 @dataclass(slots=True)

@@ -41,16 +41,21 @@ class Counting(enum.IntEnum):
     """How the counters of an object relate to those that were reported before.
 
     Attributes:
-        GO_ON: they go on; one that fell has begun again from zero.
-        SUM: they go on, and are sums over several processes; where one fell, a part of it is missing.
-        BEGAN: all have begun again from zero.
+        GO_ON: they go on, as far as is known; of one that fell a part is missing, or the reading was wrong.
+        BEGAN: all have begun again from zero; this is proven.
         UNKNOWN: nothing is known: what they gained cannot be computed.
     """
 
     GO_ON = 0
-    SUM = 1
-    BEGAN = 2
-    UNKNOWN = 3
+    BEGAN = 1
+    UNKNOWN = 2
+
+
+SETTLED_AFTER: Final = 60 * SECOND
+"""Nanoseconds after which a counter that is less than before is taken as it is shown.
+
+Until then it may return: a reading was wrong, or older than the one before.
+"""
 
 
 @dataclass(frozen=True, slots=True)

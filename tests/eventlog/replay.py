@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.retention import Why
 
 _WHOLE = (RecordKind.CREATE, RecordKind.SNAPSHOT)
-_OF_A_GATEWAY = (Why.BEGAN.value, Why.RECOVERED.value)
 _HAPPENINGS = (RecordKind.EVENT, RecordKind.OPERATION)
 """The kinds of records that name an object but do not have its values."""
 
@@ -52,13 +50,12 @@ class Replayed:
 def assert_deltas_add_up(records: Iterable[LogRecord]) -> int:
     """Check that each delta leads from the last recorded value to this one; return the number of deltas.
 
-    A counter that is absent for a while goes on from what it had. One of an object that was created since its
-    source was read leads from zero. The first value after another ``reset_ts`` may have none, and that of a
-    counter that was absent when the gateway ended: it is not known whether the counter went on. The schemas
-    among the records define the counters.
+    A counter that is absent for a while goes on from what it had, also over the gateway's end. One of an
+    object that was created since its source was read leads from zero. Where one did not go on, its delta has
+    ``reset``, and is at most its value, or is left out. The schemas among the records define the counters.
 
     Raises:
-        AssertionError: a delta does not, is negative, or is missing.
+        AssertionError: a delta does not, is negative without being ``undone``, or is missing.
     """
     reader = _CounterReader()
     return sum(map(reader.take, records))
@@ -72,8 +69,6 @@ class _CounterReader:
         self._since: dict[str, str] = {}
         self._ended: set[str] = set()
         self._resets: dict[str, str] = {}
-        self._absent: set[tuple[str, str]] = set()
-        self._absent_at_end: set[tuple[str, str]] = set()
         self._began: dict[tuple[str, str], str | None] = {}  # the `reset_ts` of the value reported last
 
     def take(self, record: LogRecord) -> int:
@@ -83,8 +78,6 @@ class _CounterReader:
             self._counters.setdefault(class_name, set()).update(_counters(record))
         elif record.kind is RecordKind.SOURCE and (record.values or {}).get("read_whole"):
             self._read.setdefault(record.source, record.ingest_ts)
-        elif record.kind is RecordKind.START and (record.values or {}).get("why") in _OF_A_GATEWAY:
-            self._absent_at_end = set(self._absent)
         if record.object_id is None or record.kind in _HAPPENINGS:
             return 0
         assert (record.deltas or {}).keys() <= self._counters[class_name], "only of counters"
@@ -112,21 +105,16 @@ class _CounterReader:
         former, value = self._reported.get(counter), (record.values or {}).get(name)
         if record.kind is RecordKind.CREATE:
             self._began[counter] = reset
-        goes_on = self._began.get(counter) == reset and counter not in self._absent_at_end
+        goes_on = self._began.get(counter) == reset
         if former is None and identifier in self._since:
             is_new = read is not None and self._since[identifier] > read
             has_delta = _leads_from_zero(record, name, value, must=is_new and goes_on)
         else:
-            has_delta = _leads_on(record, name, former, value, goes_on=goes_on)
-        if name in (record.absent or ()):
-            self._absent.add(counter)
+            has_delta = _leads_on(record, name, former, value)
         if value is not None:
-            self._absent.discard(counter)
-            self._absent_at_end.discard(counter)
             self._began[counter], self._reported[counter] = reset, value
         elif record.kind is RecordKind.DELETE:
             self._reported.pop(counter, None)
-            self._absent.discard(counter)
         return has_delta
 
 
@@ -136,16 +124,20 @@ def _counters(schema: LogRecord) -> Iterable[str]:
     return (element["name"] for element in elements if element.get("kind") == "counter")
 
 
-def _leads_on(record: LogRecord, name: str, former: object, value: object, *, goes_on: bool) -> bool:
+def _leads_on(record: LogRecord, name: str, former: object, value: object) -> bool:
     """Return whether there is a delta; check that it is right, or that there is none to record."""
     delta = (record.deltas or {}).get(name)
     if delta is not None:
         assert isinstance(value, int)
         assert isinstance(former, int)
-        assert delta.delta >= 0
         assert delta.interval_ns is None or delta.interval_ns > 0
-        assert value == (delta.delta if delta.reset else former + delta.delta)
-    elif value is not None and former is not None and goes_on:
+        if delta.delta is None:
+            assert (delta.reset, delta.undone) == (True, False), "what is not known is a break"
+        elif delta.reset:
+            assert 0 <= delta.delta <= value
+        else:
+            assert (value, delta.undone) == (former + delta.delta, delta.delta < 0)
+    elif value is not None and former is not None:
         assert record.kind is RecordKind.SNAPSHOT
         assert value == former, "a snapshot adds nothing"
     return delta is not None

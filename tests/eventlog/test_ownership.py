@@ -61,7 +61,7 @@ async def test_each_later_start_of_a_gateway_continues_its_log(site: Site) -> No
     await site.writes(A, 100_007)  # of a state that was restored, which skips numbers
     identity = read_identity(site.log)
     assert identity is not None
-    assert (identity.version, identity.gateway, identity.boot) == (2, A, 100_007)
+    assert (identity.version, identity.gateway, identity.boot) == (3, A, 100_007)
     assert read_place(site.folder / "place-a") == LogPlace(log_id=identity.log_id, next_seq=identity.next_seq)
 
 
@@ -117,7 +117,7 @@ async def test_a_log_of_version_1_belongs_to_its_last_writer(site: Site, *, comp
     await site.writes(A, 5)
     identity = read_identity(site.log)
     assert identity is not None
-    assert (identity.version, identity.gateway, identity.boot) == (2, A, 5)
+    assert (identity.version, identity.gateway, identity.boot) == (3, A, 5)
 
 
 async def test_a_log_whose_writer_is_not_known_is_continued(site: Site) -> None:
@@ -132,10 +132,10 @@ async def test_a_log_of_a_newer_version_is_not_read(site: Site) -> None:
     await site.writes(A, 1)
     check_version(site.log)
     fields = json.loads(identity_path(site.log).read_text())
-    identity_path(site.log).write_text(json.dumps({**fields, "version": 3, "what_comes": []}))
-    with pytest.raises(NewerLogError, match="of version 3"):
+    identity_path(site.log).write_text(json.dumps({**fields, "version": 4, "what_comes": []}))
+    with pytest.raises(NewerLogError, match="of version 4"):
         check_version(site.log)
-    with pytest.raises(NewerLogError, match="of version 3"):
+    with pytest.raises(NewerLogError, match="of version 4"):
         await site.writes(A, 2)
 
 
@@ -143,9 +143,9 @@ async def test_what_an_older_version_compares_is_raised_since_the_audit(site: Si
     """A gateway from before the audit compares these numbers with 1, and refuses or leaves the file alone."""
     await site.writes(A, 1)
     await site.writes(A, 2)
-    assert json.loads(identity_path(site.log).read_text())["version"] == 2
+    assert json.loads(identity_path(site.log).read_text())["version"] == 3
     first = json.loads(list_segments(site.log)[0].path.read_bytes().splitlines()[0])
-    assert (first["kind"], first["values"]["version"]) == ("start", 2)
+    assert (first["kind"], first["values"]["version"]) == ("start", 3)
     # Its compactor opens this as a file. Not each segment has a version: see `lock_lake`.
     with pytest.raises(IsADirectoryError):
         os.open(site.log / "lake" / ".lock", os.O_RDONLY | os.O_CREAT)
@@ -159,7 +159,7 @@ async def test_what_an_older_version_compares_is_raised_since_the_audit(site: Si
                     "SELECT key, value FROM parquet_kv_metadata($1)", [str(file.path)]
                 ).fetchall()
             )
-            assert found[b"amqp_gateway_log_version"] == b"2"
+            assert found[b"amqp_gateway_log_version"] == b"3"
 
 
 def test_an_owner_is_a_start_of_a_gateway(tmp_path: Path) -> None:

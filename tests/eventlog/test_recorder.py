@@ -12,7 +12,7 @@ from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.recorder import STEP_OBJECTS, RecorderSettings
 from gateway.feed.records import ObjectRecord, UpdateRecord
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.observations import SourceState
+from gateway.model.observations import Counting, SourceState
 from gateway.model.schema import Element
 from gateway.model.times import MINUTE, SECOND
 from gateway.model.values import Reference, ValueType
@@ -222,7 +222,7 @@ def test_a_new_object_that_counted_nothing_has_no_deltas() -> None:
 def test_a_new_object_that_began_again_before_it_was_read_has_counted_all_it_shows() -> None:
     shop = Shop(EVERYTHING)
     shop.publish(new_queue({DEPTH: 0}))
-    (record,) = shop.publish(update({PUBLISHED: 4}, now=T0 + 3 * SECOND, reset=T0 + 2 * SECOND))
+    (record,) = shop.publish(began(update({PUBLISHED: 4}, now=T0 + 3 * SECOND, reset=T0 + 2 * SECOND)))
     assert record.deltas == {"published": Delta(4, reset=True)}
 
 
@@ -240,18 +240,174 @@ def test_an_object_that_was_created_while_its_source_was_not_read_yet_has_no_del
     assert (record.kind, record.deltas) == (RecordKind.SNAPSHOT, None)
 
 
-def test_a_counter_that_fell_or_whose_object_began_again_has_counted_all_it_shows() -> None:
+def began(record: UpdateRecord) -> UpdateRecord:
+    """The same, with the proof that all counters began again."""
+    return msgspec.structs.replace(record, counting=Counting.BEGAN)
+
+
+def test_counters_that_began_again_have_counted_all_they_show() -> None:
     shop = Shop(EVERYTHING)
     shop.publish(queue(1, {PUBLISHED: 100, DELIVERED: 7}))
-    (record,) = shop.publish(update({PUBLISHED: 4}, now=T0 + SECOND))
-    assert record.deltas == {"published": Delta(4, SECOND, reset=True)}
-    (record,) = shop.publish(update({PUBLISHED: 9}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
+    (record,) = shop.publish(began(update({PUBLISHED: 109}, now=T0 + SECOND, reset=T0 + SECOND)))
     assert record.reset_ts == "2026-11-20T15:00:01.000000Z"
-    assert record.values == {"published": 9, "delivered": 7}, "that stands where it stood: counted again"
+    assert record.values == {"published": 109, "delivered": 7}, "that stands where it stood: counted again"
     assert record.deltas == {
-        "published": Delta(9, SECOND, reset=True),
+        "published": Delta(109, SECOND, reset=True),
         "delivered": Delta(7, SECOND, reset=True),
     }
+
+
+def test_what_was_counted_before_counters_began_again_is_recorded_first() -> None:
+    shop = Shop()
+    shop.publish(queue(1, {PUBLISHED: 100}))
+    shop.publish(update({PUBLISHED: 130}, now=T0 + 3 * SECOND))
+    (before,) = shop.publish(began(update({PUBLISHED: 4}, now=T0 + 5 * SECOND, reset=T0 + 5 * SECOND)))
+    assert (before.values, before.deltas) == ({"published": 130}, {"published": Delta(30, 3 * SECOND)})
+    (record,) = shop.wait(MINUTE)
+    assert record.deltas == {"published": Delta(4, 2 * SECOND, reset=True)}
+
+
+def readings(*published: int | None, apart: int = 5 * SECOND, shop: Shop | None = None) -> list[LogRecord]:
+    """Return the updates of a queue of which these numbers are read one after the other."""
+    shop = shop or Shop(EVERYTHING)
+    first = T0 + SECOND
+    shop.publish(queue(1, {PUBLISHED: published[0]} if published[0] is not None else {}, now=first))
+    recorded: list[LogRecord] = []
+    known, reset = published[0] or 0, T0
+    for number, value in enumerate(published[1:], start=1):
+        now = first + number * apart
+        recorded += shop.wait(max(0, now - shop.now))
+        if value is not None and value < known:
+            reset = now  # as the inventory does, for front ends
+        values: dict[int, FeedValue] = {} if value is None else {PUBLISHED: value}
+        recorded += shop.publish(update(values, *(() if values else (PUBLISHED,)), now=now, reset=reset))
+        known = known if value is None else value
+    return recorded + shop.wait(2 * MINUTE)
+
+
+def deltas(records: list[LogRecord]) -> list[Delta]:
+    """Return the entries of the counter."""
+    return [record.deltas["published"] for record in records if record.deltas]
+
+
+LOST = Delta(reset=True)
+"""The entry of a counter of which something is not known."""
+
+
+@pytest.mark.parametrize(
+    ("published", "expected"),
+    [
+        ((1000, 700, 1000), []),
+        ((1000, 0, 1000, 0, 1000), []),
+        ((1000, 700, 1020), [Delta(20)]),
+        ((1000, 700, 690, 1020), [Delta(20)]),
+        ((1000, None, 1020, None, 1030), [Delta(20), Delta(10)]),
+        ((1000, None, 990, 1020), [Delta(20)]),
+        ((1000, 700), [LOST]),
+        ((1000, 700, 690, 720), [Delta(30, reset=True)]),
+        ((1000, 700, 700, 700, 720), [LOST, Delta(20, 5 * SECOND)]),
+        ((1000, 700, 700, 700, 720, 1010, 1020), [LOST, Delta(20, 5 * SECOND), LOST, Delta(10, 5 * SECOND)]),
+        ((1000, 700, 700, 700, 1000), [LOST, LOST]),
+        ((1000, 5_001_000, 1000), [Delta(5_000_000, 5 * SECOND), Delta(-5_000_000, undone=True)]),
+        ((1000, 1010, 1005), [Delta(10, 5 * SECOND), Delta(-5, undone=True)]),
+        ((250, 5), [LOST]),
+    ],
+    ids=[
+        "it was never less",
+        "it was read as 0 for a moment, twice",
+        "it rose meanwhile",
+        "it fell further before it returned",
+        "it was absent, twice",
+        "it was absent, and less for a moment",
+        "it stays",
+        "it counts on from its lowest value",
+        "it counts on",
+        "it counts on and reaches what it had",
+        "it returns too late",
+        "it was never so much",
+        "a listing was ahead of the next one",
+        "a counter of 8 bits wrapped, or not: that is not known",
+    ],
+)
+def test_what_counts_of_a_counter_that_was_less_for_a_moment(
+    published: tuple[int | None, ...], expected: list[Delta]
+) -> None:
+    found = [msgspec.structs.replace(one, interval_ns=None) for one in deltas(readings(*published))]
+    assert found == [msgspec.structs.replace(one, interval_ns=None) for one in expected]
+
+
+def test_a_fall_waits_for_a_minute_where_no_reading_follows() -> None:
+    shop = Shop(EVERYTHING)
+    shop.publish(queue(1, {PUBLISHED: 1000}))
+    shop.publish(update({PUBLISHED: 700}, now=T0 + SECOND))
+    assert shop.wait(MINUTE - SECOND) == []
+    (record,) = shop.wait(2 * SECOND)
+    assert (record.values, record.deltas) == ({"published": 700}, {"published": LOST})
+    assert shop.wait(10 * MINUTE) == []
+
+
+def test_a_rise_that_was_not_recorded_yet_and_is_taken_back_is_in_no_record() -> None:
+    shop = Shop()
+    shop.publish(queue(1, {PUBLISHED: 1000}))
+    for second, value in enumerate((5_001_000, 1000, 1001, 1002), start=1):
+        assert shop.publish(update({PUBLISHED: value}, now=T0 + second * SECOND, reset=T0 + second)) == []
+    (record,) = shop.wait(2 * MINUTE)
+    assert record.deltas == {"published": Delta(2, 4 * SECOND)}
+
+
+def test_what_was_counted_before_a_fall_is_recorded_before_it() -> None:
+    shop = Shop()
+    shop.publish(queue(1, {PUBLISHED: 1000}))
+    shop.publish(update({PUBLISHED: 1500}, now=T0 + SECOND))
+    shop.publish(update({PUBLISHED: 1600}, now=T0 + 2 * SECOND))
+    (before,) = shop.publish(update({PUBLISHED: 3}, now=T0 + 3 * SECOND, reset=T0 + 3 * SECOND))
+    assert before.deltas == {"published": Delta(600, 2 * SECOND)}
+    (record,) = shop.wait(2 * MINUTE)
+    assert record.deltas == {"published": LOST}
+
+
+def test_doubt_of_one_counter_is_no_doubt_of_another() -> None:
+    shop = Shop(EVERYTHING)
+    shop.publish(queue(1, {PUBLISHED: 1000, DELIVERED: 90}))
+    (record,) = shop.publish(update({PUBLISHED: 3, DELIVERED: 95}, now=T0 + SECOND, reset=T0 + SECOND))
+    assert record.deltas == {"delivered": Delta(5, SECOND)}, "the discontinuity is the row's"
+    (record,) = shop.publish(update({DELIVERED: 97}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
+    assert record.deltas == {"delivered": Delta(2, SECOND)}
+
+
+def test_what_is_not_known_of_all_counters_ends_the_wait_of_one_that_fell() -> None:
+    """A node of a cluster was killed, and the queue's listing came before that of nodes."""
+    shop = Shop(EVERYTHING)
+    shop.publish(queue(1, {PUBLISHED: 8000}))
+    assert shop.publish(update({PUBLISHED: 5000}, now=T0 + SECOND, reset=T0 + SECOND)) == []
+    doubt = update({}, now=T0 + 2 * SECOND, reset=T0 + 2 * SECOND)
+    (record,) = shop.publish(msgspec.structs.replace(doubt, counting=Counting.UNKNOWN))
+    assert (record.values, record.deltas) == ({"published": 5000}, {"published": LOST})
+    (record,) = shop.publish(update({PUBLISHED: 5010}, now=T0 + 3 * SECOND))
+    assert record.deltas == {"published": Delta(10, SECOND)}
+    (record,) = shop.publish(update({PUBLISHED: 8030}, now=T0 + 4 * SECOND))
+    assert record.deltas == {"published": LOST}, "the node may be back with what it had"
+
+
+def test_a_head_while_a_counter_waits_has_its_recorded_value() -> None:
+    shop = Shop(EVERYTHING)
+    shop.publish(queue(1, {PUBLISHED: 1000}))
+    shop.publish(update({PUBLISHED: 700}, now=T0 + SECOND))
+    whole = shop.head()[-1]
+    assert (whole.kind, whole.values) == (RecordKind.SNAPSHOT, {"published": 1000})
+    assert shop.publish(update({PUBLISHED: 1000}, now=T0 + 2 * SECOND)) == []
+
+
+def test_the_end_of_an_object_ends_the_wait_of_its_counters() -> None:
+    shop = Shop(EVERYTHING)
+    shop.publish(queue(1, {PUBLISHED: 1000}))
+    shop.publish(update({PUBLISHED: 700}, now=T0 + SECOND))
+    last, end = shop.publish(deletion())
+    assert (last.deltas, end.kind) == ({"published": LOST}, RecordKind.DELETE)
+
+
+def test_a_value_that_no_counter_can_have_does_not_count() -> None:
+    assert [one.delta for one in deltas(readings(1000, -3, 1020))] == [20]
 
 
 def test_a_counter_that_was_absent_for_a_while_goes_on_from_what_it_had() -> None:
@@ -259,6 +415,7 @@ def test_a_counter_that_was_absent_for_a_while_goes_on_from_what_it_had() -> Non
     shop.publish(queue(1, {PUBLISHED: 100}))
     (record,) = shop.publish(update({}, PUBLISHED))
     assert (record.values, record.absent, record.deltas) == (None, ["published"], None)
+    assert record.former == {"published": 100}, "for a gateway that is started before it is there again"
     (record,) = shop.publish(update({PUBLISHED: 120}, now=T0 + SECOND))
     assert (record.values, record.deltas) == ({"published": 120}, {"published": Delta(20)})
 
@@ -267,8 +424,8 @@ def test_a_counter_that_was_absent_when_all_began_again_has_counted_all_it_shows
     shop = Shop(EVERYTHING)
     shop.publish(queue(1, {PUBLISHED: 100, DELIVERED: 90}))
     shop.publish(update({}, PUBLISHED))
-    (record,) = shop.publish(update({}, DELIVERED, reset=T0 + SECOND))
-    assert record.absent == ["delivered"]
+    (record,) = shop.publish(began(update({}, DELIVERED, reset=T0 + SECOND)))
+    assert (record.absent, record.former) == (["delivered"], {"delivered": None})
     (record,) = shop.publish(update({PUBLISHED: 120, DELIVERED: 9}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
     assert record.deltas == {"published": Delta(120, reset=True), "delivered": Delta(9, reset=True)}
     (record,) = shop.publish(update({PUBLISHED: 121}, now=T0 + 3 * SECOND, reset=T0 + SECOND))
@@ -334,6 +491,7 @@ def test_an_object_that_came_back_reports_all_that_is_new_at_once() -> None:
         native_id="n2",
         created=T0 + SECOND,
         reset=T0 + 2 * SECOND,
+        counting=Counting.BEGAN,
         statistics_sampled=T0 + 2 * SECOND,
     )
     (record,) = shop.publish(again)

@@ -21,6 +21,7 @@ from gateway.feed.values import ObjectLink
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
+    Counting,
     Gap,
     HeartbeatSeen,
     ObjectSeen,
@@ -258,16 +259,37 @@ def test_absent_is_reported_and_is_not_zero(playbook: Playbook) -> None:
     assert DEPTH not in playbook.objects()["/|a"].values
 
 
-@pytest.mark.parametrize("between", [(), (None,)], ids=["it fell", "it was absent in between"])
-def test_a_counter_that_starts_again_is_a_discontinuity(
-    playbook: Playbook, between: tuple[None, ...]
+@pytest.mark.parametrize("between", [(), (None,)], ids=["at once", "after it was absent"])
+@pytest.mark.parametrize(("then", "is_reset"), [(3, True), (501, False)], ids=["it fell", "it goes on"])
+def test_a_counter_that_falls_is_a_discontinuity_of_its_row_and_no_proof(
+    playbook: Playbook, between: tuple[None, ...], then: int, *, is_reset: bool
 ) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", published=500))
     former = playbook.objects()["/|a"].reset
     for value in between:
         playbook.publish(statistics("q1", 0, value))
-    playbook.publish(statistics("q1", 0, 501 if between else 3, sampled=NOW + 9 * SECOND))
-    assert former < playbook.objects()["/|a"].reset == NOW + 9 * SECOND
+    (update,) = of(UpdateRecord, playbook.publish(statistics("q1", 0, then, sampled=NOW + 9 * SECOND)))
+    assert update.reset == (NOW + 9 * SECOND if is_reset else former)
+    assert update.counting is Counting.GO_ON
+
+
+@pytest.mark.parametrize("counting", [Counting.BEGAN, Counting.UNKNOWN])
+def test_what_a_source_says_of_its_counters_is_a_discontinuity_whatever_their_values(
+    playbook: Playbook, counting: Counting
+) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", published=500))
+    seen = replace(statistics("q1", 0, None, sampled=NOW + 9 * SECOND), counting=counting)
+    (update,) = of(UpdateRecord, playbook.publish(seen))
+    assert (update.reset, update.counting) == (NOW + 9 * SECOND, counting)
+    (update,) = of(UpdateRecord, playbook.publish(statistics("q1", 0, 501, sampled=NOW + 10 * SECOND)))
+    assert (update.reset, update.counting) == (NOW + 9 * SECOND, Counting.GO_ON), "that was said already"
+
+
+def test_another_incarnation_has_counted_from_zero(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("orders", "q1", published=99))
+    records = playbook.synchronise(vhost("/", "v1"), queue("orders", "q5", published=120), restarted=True)
+    shown = [one for one in of(ObjectRecord, records) if one.stable_name == "/|orders"]
+    assert [one.counting for one in shown] == [Counting.BEGAN]
 
 
 def test_two_discontinuities_never_have_the_same_time_though_the_clock_of_the_agent_be_behind(
@@ -318,7 +340,7 @@ def test_counters_of_an_object_whose_class_grows_go_on_unless_they_fall(
     playbook.publish(ClassLearned(WIDER), in_wider(queue("a", "q1", published=published)))
     assert (playbook.objects()["/|a"].reset > former) == is_reset
     playbook.publish(replace(statistics("q1", 0, 600, NOW + SECOND), key=WIDER.key))
-    assert (playbook.objects()["/|a"].reset > former) == (is_reset or published is None)
+    assert (playbook.objects()["/|a"].reset > former) == is_reset
 
 
 @pytest.mark.parametrize("grows", [False, True])

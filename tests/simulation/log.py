@@ -25,6 +25,7 @@ from gateway.eventlog.segment import VERSION, LogIdentity, compactable, identity
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.records import Batch, ClassRecord, EventRecord, GapRecord, ObjectRecord, SourceRecord
 from gateway.inventory.inventory import Inventory
+from gateway.model.observations import SETTLED_AFTER
 from gateway.model.times import SECOND
 from gateway.service.processes.event_log import AckTracker
 from tests.eventlog.records import LOG_ID, block, with_all_fields, write_segment
@@ -268,7 +269,7 @@ class SimulatedLog:
         life = self._life
         assert life is not None
         life.publish_head()
-        life.tick(self._clock.now() + 2 * INTERVAL)
+        life.tick(self._clock.now() + SETTLED_AFTER + 2 * INTERVAL)
         if life.mirror.refused:
             yield f"the log refused {life.mirror.refused} records"
         yield from self._lives(inventory, life, is_calm=is_calm)

@@ -71,9 +71,7 @@ class NodeCounters:
     def counting(self, known: KnownObject, *, new: bool) -> Counting:
         """Return how the counters of an object go on; ``new``: from those of before the gateway's start."""
         if known.name.class_name in _SUMMED:
-            since = self._since_before() if new else Counting.GO_ON
-            is_sum = since is Counting.GO_ON and len(self._nodes.listed) != 1
-            return Counting.SUM if is_sum else since
+            return self._since_before() if new else Counting.GO_ON
         node = self._counted_by(known)
         if node is None or not new or self._former is None:
             return Counting.GO_ON

@@ -20,6 +20,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.mapping.paths import Json
+from gateway.model.observations import SETTLED_AFTER
 from gateway.model.times import SECOND
 from gateway.model.values import Value
 from gateway.sources.rabbitmq.known_objects import KnownObjects
@@ -37,8 +38,6 @@ from gateway.sources.rabbitmq.prometheus_samples import (
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
 from gateway.sources.rabbitmq.source_config import LONGEST_INTERVAL, StatisticsConfig
 
-_HELD: Final = 60 * SECOND
-"""Nanoseconds for which a counter that is smaller in a listing than in the metrics counts as outdated."""
 _APPLIED: Final = 200
 """Number of objects that are processed at a time, in about a millisecond."""
 _PROTOCOLS: Final = {"http/prometheus": "http", "https/prometheus": "https"}
@@ -379,7 +378,7 @@ class PrometheusStatistics:
         for position in self.columns.counters:
             before, value = known.statistics[position], statistics[position]
             behind = isinstance(before, int) and (not isinstance(value, int) or value < before)
-            if behind and sampled - known.sampled < _HELD:
+            if behind and sampled - known.sampled < SETTLED_AFTER:
                 statistics[position] = before
         return replace(reading, statistics=tuple(statistics)), sampled
 
