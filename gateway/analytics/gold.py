@@ -14,21 +14,22 @@ from pyspark.sql import functions as F  # noqa: N812
 def counters_by_hour(samples: DataFrame) -> DataFrame:
     """Return the gains of counters for each object, element and hour.
 
-    ``delta`` DECIMAL(38,0), ``interval_ns`` (time that it was measured over; null beyond 2^63-1),
-    ``samples``, ``resets``, and ``peak``, the highest rate per second between two samples.
+    ``delta`` DECIMAL(38,0) (negative where more is taken back than added; null where nothing is known),
+    ``interval_ns`` (time that it was measured over; null beyond 2^63-1), ``samples`` with a delta,
+    ``resets``, and ``peak``, the highest rate per second between two samples.
 
     Args:
         samples: rows of `gateway.analytics.silver.samples`, or of `gateway.analytics.silver.deltas`.
     """
     hour = ("dt", "hour", "log_id", "source", "package", "class", "object_id", "object_name", "element")
     return (
-        samples.where(F.col("delta") >= 0)
+        samples.where(F.col("delta").isNotNull() | F.col("reset"))
         .groupBy(*hour)
         .agg(
             F.sum("delta").cast("decimal(38,0)").alias("delta"),
             # Intervals are an agent's: a sum beyond 64 bits is null instead of an error of the whole batch.
             F.try_sum("interval_ns").alias("interval_ns"),
-            F.count(F.lit(1)).alias("samples"),
+            F.count("delta").alias("samples"),
             F.sum(F.col("reset").cast("bigint")).alias("resets"),
             F.max("rate").alias("peak"),
         )

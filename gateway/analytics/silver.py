@@ -19,7 +19,7 @@ SAME_CREATION_SECONDS: Final = 1.0
 """The difference in seconds below which two times of creation are the same."""
 
 DELTA: Final = "struct<delta:decimal(20,0),interval_ns:bigint,reset:boolean>"
-"""The type of a counter's change since its last record."""
+"""The type of a counter's change since its last record; ``delta`` is null where it is not known."""
 
 DELTAS: Final = f"map<string,{DELTA}>"
 """The column ``deltas`` of bronze, which is JSON text."""
@@ -35,8 +35,9 @@ def samples(records: DataFrame, elements: Collection[str] | None = None) -> Data
     Columns: the record's place, times and object; ``kind`` of the record (a ``snapshot`` repeats what was
     recorded before); ``element``; ``type`` (``integer``, ``number``, ``boolean``, ``text``, ``list``,
     ``map``, ``absent``); the value in ``integer`` (exact, DECIMAL(20,0)), ``number`` (any number, as DOUBLE),
-    ``boolean`` or ``text`` (lists and maps as JSON); of counters ``delta`` (exact), ``interval_ns``,
-    ``reset``, and ``rate`` per second: null where the interval is not known, never negative.
+    ``boolean`` or ``text`` (lists and maps as JSON); of counters ``delta`` (exact; negative where it takes
+    back what was added too much), ``interval_ns``, ``reset``, and ``rate`` per second: null where the
+    interval is not known, never negative.
 
     Args:
         records: bronze.
@@ -69,13 +70,14 @@ def samples(records: DataFrame, elements: Collection[str] | None = None) -> Data
         F.when(_is_text(form), F.try_variant_get(value, "$", "string")).alias("text"),
         "delta",
         "interval_ns",
-        F.when(F.col("delta").isNotNull(), F.coalesce(counter["reset"], F.lit(False))).alias("reset"),
+        # A counter that did not go on may have no delta.
+        F.coalesce(counter["reset"], F.when(F.col("delta").isNotNull(), F.lit(False))).alias("reset"),
         rate(F.col("delta"), F.col("interval_ns")).alias("rate"),
     )
 
 
 def deltas(records: DataFrame) -> DataFrame:
-    """Return the rows of `samples` that have a ``delta``, without their values: several times quicker.
+    """Return the rows of `samples` with a ``delta`` or ``reset``, without values: several times quicker.
 
     Columns: those of `samples`, but ``type``, ``integer``, ``number``, ``boolean`` and ``text``.
     """
@@ -94,7 +96,7 @@ def deltas(records: DataFrame) -> DataFrame:
             F.coalesce(F.col("counter")["reset"], F.lit(False)).alias("reset"),
             rate(delta, interval_ns).alias("rate"),
         )
-        .where(F.col("delta").isNotNull())
+        .where(F.col("delta").isNotNull() | F.col("reset"))
     )
 
 

@@ -3,12 +3,15 @@
 Prometheus assumes that a value is true at the instant of the scrape. So nothing is shown of a source that
 is not trusted, of an agent that is silent, or before the core has sent everything; a series that is missing
 is what Prometheus itself calls stale.
+
+It also takes every fall of a counter for a beginning from zero, and adds the whole value. So a counter falls
+here only where its source proves that it began again; elsewhere it continues with an offset (`Continued`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from prometheus_client import Metric
@@ -29,7 +32,7 @@ from gateway.feed.records import (
 from gateway.feed.replica import FeedReplica, FeedView
 from gateway.feed.replica import ShownObject as ReplicaObject
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.observations import TRUSTED
+from gateway.model.observations import TRUSTED, Counting
 from gateway.model.source_kinds import source_kind
 from gateway.model.stable_names import parts
 from gateway.prometheus.families import Family, families_of, number_of, snake_case
@@ -46,26 +49,91 @@ class ShownClass:
         families: the metric families by position of the element.
         indexed: positions and label names of the elements that distinguish its objects.
         positions: all of these positions, whose values are kept.
+        counters: the positions of counters among them.
     """
 
     name: str
     families: Mapping[int, Family]
     indexed: tuple[tuple[int, str], ...]
     positions: frozenset[int]
+    counters: frozenset[int]
 
     def wanted(self, values: Mapping[int, FeedValue]) -> dict[int, FeedValue]:
         """Return those of an object's values that are shown, or name it."""
         return {position: value for position, value in values.items() if position in self.positions}
 
 
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """A counter that is less than it was shown.
+
+    Attributes:
+        offset: what is added to its value, so that it is never shown with less.
+        highest: its highest value: where it reaches that again, it may never have been less.
+        last: its last value, where it has none now; ``None`` where it has one.
+    """
+
+    offset: int | float = 0
+    highest: int | float = 0
+    last: int | float | None = None
+
+
+_CONTINUES: Final = Continued()
+
+
 @dataclass(slots=True, eq=False)
 class ShownObject(ReplicaObject[Group]):
-    """An object of a chosen class, with the values that are shown, or name it, by position."""
+    """An object of a chosen class, with the values that are shown, or name it, by position.
+
+    ``continued``: by position the counters that are absent, or less than they were shown; ``reset``: the time
+    of the last discontinuity (ns).
+    """
 
     row: int
     in_class: ShownClass
     stable_name: str
     values: dict[int, FeedValue]
+    reset: int = 0
+    continued: dict[int, Continued] = field(default_factory=dict)
+
+    def shown(self, position: int) -> FeedValue | None:
+        """Return the value that is shown: that of a counter with its offset."""
+        value, known = self.values.get(position), self.continued.get(position)
+        return value + known.offset if known and isinstance(value, int | float) else value
+
+    def follow(self, record: ObjectRecord | UpdateRecord, version: ShownClass) -> None:
+        """Let counters continue, before they have the values of a record."""
+        if record.counting is Counting.BEGAN and record.reset != self.reset:
+            self.continued.clear()
+        else:
+            gone = (
+                record.absent if isinstance(record, UpdateRecord) else version.counters - record.values.keys()
+            )
+            for position in version.counters.intersection(gone) & self.values.keys():
+                self._is_gone(position, self.values[position])
+            for position in version.counters & record.values.keys():
+                self._counts(position, record.values[position])
+        self.reset = record.reset
+
+    def _is_gone(self, position: int, last: FeedValue) -> None:
+        if isinstance(last, int | float):
+            self.continued[position] = replace(self.continued.get(position, _CONTINUES), last=last)
+
+    def _counts(self, position: int, value: FeedValue) -> None:
+        """Take the next value of a counter."""
+        known = self.continued.get(position, _CONTINUES)
+        last = self.values.get(position, known.last)
+        if not isinstance(value, int | float) or not isinstance(last, int | float):
+            return
+        offset = known.offset
+        if value < last:
+            offset += last - value
+        elif value >= known.highest:
+            offset = max(0, last + offset - value)
+        if offset:
+            self.continued[position] = Continued(offset, max(known.highest, last))
+        else:
+            self.continued.pop(position, None)
 
 
 class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
@@ -88,11 +156,12 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         self._cleared = cleared
         self._policies = 0
         self._beginning: list[FeedMessage] = []
+        self._objects: dict[tuple[int, str], dict[int, ShownObject]] = {}
         self._begin()
 
     def _begin(self) -> None:
-        """Forget everything."""
-        self._objects: dict[tuple[int, str], dict[int, ShownObject]] = {}
+        """Forget everything, but how counters were shown of what the next snapshot has, too."""
+        self._former, self._objects = self._objects, {}
         self._replica = FeedReplica(self, serve_stale_for=0, now=self._clock())
 
     def received(self, message: FeedMessage) -> None:
@@ -113,6 +182,8 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
                     self._replica.received(earlier, now)
         self._replica.received(message, now)
         self._replica.work_off(now)
+        if self._former and self._replica.is_complete:
+            self._former = {}
 
     def disconnected(self, reason: str) -> None:  # noqa: ARG002  as of every subscriber; the link logs it
         """Mark everything stale, because the core cannot be reached."""
@@ -137,7 +208,8 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
                 # A class may have an index element that is called as one of our own labels.
                 indexed.append((position, f"object_{label}" if label in _OWN_LABELS else label))
         positions = frozenset({*families, *dict(indexed)})
-        return ShownClass(str(schema.key), families, tuple(indexed), positions)
+        counters = frozenset(position for position, one in families.items() if one.kind == "counter")
+        return ShownClass(str(schema.key), families, tuple(indexed), positions, counters)
 
     def find(self, source: int, version: ShownClass, row: int) -> ShownObject | None:
         """Find an object."""
@@ -158,13 +230,23 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         """Keep an object's values."""
         values = version.wanted(record.values)
         if shown is None:
-            shown = ShownObject(group, record.row, version, record.stable_name, values)
-            self._objects.setdefault((record.source, version.name), {})[record.row] = shown
+            former = self._former.get((record.source, version.name), {}).pop(record.row, None)
+            is_known = former is not None and former.stable_name == record.stable_name
+            shown = former if former is not None and is_known else None
+        if shown is None:
+            shown = ShownObject(group, record.row, version, record.stable_name, values, record.reset)
+        elif shown.in_class is version:
+            shown.follow(record, version)
+        else:
+            _in_other_version(shown, version).follow(record, version)
+        shown.group = group
+        self._objects.setdefault((record.source, version.name), {})[record.row] = shown
         shown.in_class, shown.stable_name, shown.values = version, record.stable_name, values
         return shown
 
     def change(self, record: UpdateRecord, version: ShownClass, shown: ShownObject) -> None:
         """Keep the values that have changed."""
+        shown.follow(record, version)
         shown.values.update(version.wanted(record.values))
         for position in record.absent:
             shown.values.pop(position, None)
@@ -222,6 +304,19 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
                 for family in in_class.families.values():
                     named.setdefault(family.name, family)
         return list(named.values())
+
+
+def _in_other_version(shown: ShownObject, version: ShownClass) -> ShownObject:
+    """Move the values and counters of an object to the positions that they have in another version."""
+    places = {family.name: position for position, family in version.families.items()}
+    moved = {
+        position: places[family.name]
+        for position, family in shown.in_class.families.items()
+        if family.name in places
+    }
+    shown.values = {moved[p]: value for p, value in shown.values.items() if p in moved}
+    shown.continued = {moved[p]: known for p, known in shown.continued.items() if p in moved}
+    return shown
 
 
 def _labels(source: SourceRecord, shown: ShownObject) -> dict[str, str]:
@@ -307,7 +402,7 @@ def _metrics_of_class(objects: ShownObjects, class_name: str, room: int) -> tupl
         samples = [
             (family.name, sample)
             for position, family in shown.in_class.families.items()
-            if (sample := _sample(family, labels, shown.values.get(position))) is not None
+            if (sample := _sample(family, labels, shown.shown(position))) is not None
         ]
         # Whole objects: half of one's series would look like absent values.
         if used + len(samples) > room:

@@ -67,7 +67,8 @@ def test_a_rate_is_what_was_added_by_the_time_between_samples(spark: SparkSessio
         update(most=Delta(MOST, MINUTE)),
         update(unmeasured=Delta(5)),
         update(standing=Delta(5, 0)),
-        update(backwards=Delta(-5, MINUTE)),
+        update(undone=Delta(-5, undone=True)),
+        update(unknown=Delta(reset=True)),
         reported(of_object(RecordKind.SNAPSHOT, 0, 1), 0, repeated=9),
     ]
     columns = ("element", "delta", "interval_ns", "reset", "rate")
@@ -78,7 +79,8 @@ def test_a_rate_is_what_was_added_by_the_time_between_samples(spark: SparkSessio
         "most": (Decimal(MOST), MINUTE, False, MOST / 60),
         "unmeasured": (Decimal(5), None, False, None),
         "standing": (Decimal(5), 0, False, None),
-        "backwards": (Decimal(-5), MINUTE, False, None),
+        "undone": (Decimal(-5), None, False, None),
+        "unknown": (None, None, True, None),
         "repeated": (None, None, None, None),
     }
 
@@ -292,7 +294,7 @@ def test_deltas_are_the_samples_of_counters(spark: SparkSession, log: WrittenLog
     ]
     bronze = frame(spark, log, records)
     deltas = silver.deltas(bronze)
-    counters = silver.samples(bronze).where("delta IS NOT NULL").select(*deltas.columns)
+    counters = silver.samples(bronze).where("delta IS NOT NULL OR reset").select(*deltas.columns)
     assert sorted(deltas.collect()) == sorted(counters.collect())
     assert deltas.count() == 2
 

@@ -162,6 +162,7 @@ def test_a_connection_may_be_shown_that_was_made_after_one_of_its_port_was_seen_
 
 
 CREATE, UPDATE, SNAPSHOT = RecordKind.CREATE, RecordKind.UPDATE, RecordKind.SNAPSHOT
+LOST = Delta(reset=True)
 
 
 @pytest.mark.parametrize(
@@ -173,12 +174,14 @@ CREATE, UPDATE, SNAPSHOT = RecordKind.CREATE, RecordKind.UPDATE, RecordKind.SNAP
         pytest.param([(CREATE, None, None), (UPDATE, 4, 4), (SNAPSHOT, 4, None)], 4, id="another segment"),
         pytest.param([(CREATE, 4, 4), (SNAPSHOT, 4, None), (UPDATE, 6, 2)], 6, id="two segments"),
         pytest.param([(CREATE, 4, 4), (UPDATE, 5, None), (UPDATE, 6, 1)], 5, id="an unknown part"),
+        pytest.param([(CREATE, None, None), (UPDATE, 5, LOST), (UPDATE, 6, Delta(1))], 1, id="not known"),
+        pytest.param([(CREATE, 4, Delta(4)), (UPDATE, 3, Delta(-1, undone=True))], 3, id="taken back"),
         pytest.param([(CREATE, 4, 4), (UPDATE, 4, 4)], 8, id="doubled"),
         pytest.param([(SNAPSHOT, 4, None), (UPDATE, 6, 2)], 2, id="older than the period"),
     ],
 )
 def test_messages_published_are_counted_once(
-    tmp_path: Path, records: list[tuple[RecordKind, int | None, int | None]], published: int
+    tmp_path: Path, records: list[tuple[RecordKind, int | None, int | Delta | None]], published: int
 ) -> None:
     segment(
         tmp_path,
@@ -192,9 +195,10 @@ def test_messages_published_are_counted_once(
                 object_id=f"{SOURCE}/rabbitmq:queue/1",
                 object_name="shop|orders",
                 values={} if value is None else {"messagesPublished": value},
-                deltas=None if delta is None else {"messagesPublished": Delta(delta, None)},
+                deltas=None if delta is None else {"messagesPublished": delta},
             )
-            for kind, value, delta in records
+            for kind, value, counted in records
+            for delta in [Delta(counted) if isinstance(counted, int) else counted]
         ],
     )
     with ask(tmp_path, PUBLISHED, {"since": 0}) as answer:

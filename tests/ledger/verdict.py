@@ -444,7 +444,8 @@ class _Counter:
 
     Attributes:
         gained: the sum of all deltas, and the first value where that has none.
-        counted: the sum of the last values before each reset of the broker's counter.
+        counted: the sum of the last values before each reset of the broker's counter, less what the log says
+            is not known.
         last: the last value.
     """
 
@@ -458,9 +459,9 @@ class _Counter:
         delta = json.loads(record.deltas or "{}").get("messagesPublished")
         if value is not None:
             if delta is not None and delta.get("reset"):
-                self.counted += self.last
+                self.counted += self.last - (int(value) - int(delta.get("delta") or 0))
             self.gained += 0 if self._known or delta is not None else int(value)
             self.last, self._known = int(value), True
         if delta is not None:
-            self.gained += int(delta["delta"])
+            self.gained += int(delta.get("delta") or 0)
         return value is not None

@@ -9,8 +9,8 @@ from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as openmetrics_string_to_metric_families,
 )
 
-from gateway.feed.records import DeleteRecord, Record
-from gateway.model.observations import SourceState
+from gateway.feed.records import DeleteRecord, ObjectRecord, Record
+from gateway.model.observations import Counting, SourceState
 from gateway.prometheus.objects import LEFT_OUT, SERIES, SOURCE_UP, UP
 from tests.components.shop import (
     START,
@@ -60,6 +60,58 @@ def test_changes_are_shown_and_what_has_no_value_is_not() -> None:
     shown.publish(update(1, {COINS: 8}, (TAPE,)))
     assert shown.value("amqp_shop_till_coins") == 8
     assert shown.value("amqp_shop_till_tape_bytes") is None
+
+
+def sales(shown: Gateway) -> float | None:
+    return shown.value("amqp_shop_till_sales_total")
+
+
+LATER = START + 10**9
+
+
+def test_a_counter_continues_with_an_offset_where_it_falls() -> None:
+    """Prometheus takes a fall for a beginning from zero, and would count the whole value again."""
+    shown = gateway()
+    before = sales(shown)
+    for value, expected in ((1000, 0), (1010, 10), (990, 10), (1000, 20), (2**53 + 8, 20), (2**53 + 24, 24)):
+        shown.publish(update(1, {SALES: value}))
+        assert (sales(shown) or 0) - (before or 0) == expected
+
+
+def test_a_counter_that_was_less_for_a_moment_is_shown_as_it_is() -> None:
+    shown = gateway()
+    for value in (700, 2**53 + 2):
+        shown.publish(update(1, {SALES: value}))
+    assert sales(shown) == 2**53 + 2
+
+
+def test_a_counter_that_was_absent_does_not_fall() -> None:
+    shown = gateway()
+    shown.publish(update(1, {}, (SALES,)))
+    assert sales(shown) is None
+    shown.publish(update(1, {SALES: 700}))
+    assert sales(shown) == 2**53
+
+
+def test_a_counter_falls_where_its_source_proves_that_it_began_again() -> None:
+    shown = gateway()
+    shown.publish(update(1, {SALES: 700}))
+    began = msgspec.structs.replace(update(1, {SALES: 7}), counting=Counting.BEGAN, reset=LATER)
+    shown.publish(began)
+    assert sales(shown) == 7
+    shown.publish(msgspec.structs.replace(update(1, {SALES: 5}), reset=LATER + 1))
+    assert sales(shown) == 7
+
+
+def test_a_counter_continues_over_another_snapshot() -> None:
+    shown = gateway()
+    shown.publish(update(1, {SALES: 700}))
+    fallen = till()
+    assert isinstance(fallen, ObjectRecord)
+    fallen = msgspec.structs.replace(fallen, values={**fallen.values, SALES: 704})
+    shown.hello(epoch=2)
+    shown.snapshot(source(), agent(fresh=True), HALL, TILL, hall(values={1: True}), fallen)
+    assert sales(shown) == 2**53 + 4
 
 
 def test_series_of_what_is_gone_disappear() -> None:

@@ -145,7 +145,7 @@ def facts(contents: Row, found: Bronze, unheard: Row) -> list[Row]:
 
 
 def _resets() -> Column:
-    """Return the number of a record's counters that began again; only the few records with one are parsed."""
+    """Return the number of a record's counters that did not go on; only records with one are parsed."""
     has_one = F.col("kind").isin(*VALUE_KINDS) & F.col("deltas").contains('"reset"')
     deltas = F.when(has_one, F.from_json("deltas", DELTAS))
     return F.size(F.filter(F.map_values(deltas), lambda delta: delta["reset"]))

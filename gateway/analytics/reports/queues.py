@@ -91,7 +91,8 @@ def flows(steps: DataFrame) -> DataFrame:
     """Return one row for each queue: for each of `FLOWS` the total, the mean rate and the peak.
 
     The mean is over the time in which the queue was in view (by the gateway's clock), so that silence counts.
-    The peak is the highest rate between two samples. After a reset a counter adds its count since then.
+    The peak is the highest rate between two samples. After a reset a counter adds what is known of its count
+    since then.
     Columns: the queue; ``NAME``, ``NAME_per_second``, ``NAME_peak``; ``resets``; ``messages`` and
     ``consumers`` as last recorded, ``most_messages``; ``through``: published and delivered a second together.
     """
@@ -217,18 +218,16 @@ def _interval(name: str) -> Column:
 
 def _sums(name: str) -> tuple[Column, Column, Column]:
     delta, interval = _delta(name), _interval(name)
-    is_it = delta >= 0
     return (
-        F.sum(F.when(is_it, delta)).alias(name),
+        F.sum(delta).alias(name),  # what is taken back is negative
         F.max(rate(delta, interval)).alias(f"{name}_peak"),
         # An agent's clock may give any interval; a sum that has no room is none.
-        F.try_sum(F.when(is_it, interval)).alias(f"{name}_measured"),
+        F.try_sum(F.when(delta >= 0, interval)).alias(f"{name}_measured"),
     )
 
 
 def _spread(name: str, share: Column) -> tuple[Column, Column]:
-    gained = _delta(name)
-    delta = F.when(gained >= 0, gained.cast("double"))
+    delta = _delta(name).cast("double")
     is_known = _interval(name) > 0
     return (
         F.sum(delta * F.when(is_known, share).otherwise(1.0)).alias(f"{name}_tail"),
@@ -247,10 +246,10 @@ def _share(name: str, step_seconds: int) -> Column:
 
 
 def _resets() -> Column:
-    """Return the number of counters of a record that began again; null where it has none."""
+    """Return the number of counters of a record that did not go on; null where it has none."""
     deltas = [F.col("deltas")[element] for element in FLOW_ELEMENTS]
     lengths = [
-        F.when(delta["delta"].isNotNull(), F.coalesce(delta["reset"], F.lit(False)).cast("bigint"))
+        F.coalesce(delta["reset"], F.when(delta["delta"].isNotNull(), F.lit(False))).cast("bigint")
         for delta in deltas
     ]
     count = reduce(lambda one, other: one + other, (F.coalesce(one, F.lit(0)) for one in lengths))

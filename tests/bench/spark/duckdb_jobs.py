@@ -31,7 +31,7 @@ _SAMPLES: Final = """
         CASE WHEN type = 'text' THEN value ->> '$'
             WHEN type IN ('list', 'map') THEN value::VARCHAR END AS text,
         counter.delta AS delta, counter.interval_ns AS interval_ns,
-        CASE WHEN counter.delta IS NOT NULL THEN coalesce(counter.reset, false) END AS reset,
+        coalesce(counter.reset, CASE WHEN counter.delta IS NOT NULL THEN false END) AS reset,
         CASE WHEN counter.delta >= 0 AND counter.interval_ns > 0
             THEN counter.delta::DOUBLE / counter.interval_ns * 1e9 END AS rate
     FROM entries
@@ -39,9 +39,9 @@ _SAMPLES: Final = """
 
 _COUNTERS: Final = """
     SELECT dt, hour, log_id, source, package, class, object_id, object_name, element,
-        sum(delta) AS delta, sum(interval_ns) AS interval_ns, count(*) AS samples,
+        sum(delta) AS delta, sum(interval_ns) AS interval_ns, count(delta) AS samples,
         sum(reset::BIGINT) AS resets, max(rate) AS peak
-    FROM ({samples}) WHERE delta >= 0 GROUP BY ALL
+    FROM ({samples}) WHERE delta IS NOT NULL OR reset GROUP BY ALL
 """
 
 JOBS: Final = {"silver": _SAMPLES, "gold": _COUNTERS.replace("{samples}", _SAMPLES)}
