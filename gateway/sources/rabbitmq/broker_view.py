@@ -338,6 +338,17 @@ class BrokerView:
         listing.unreadable.add(name)
         return self.known.unread_alone(name, now)
 
+    def ambiguous(self, listing: Listing, document: Json, now: int) -> list[Change]:
+        """Keep the values of an object that a page shows twice with different ones, and show it as unread."""
+        name = self.name_of(listing.class_name, document)
+        if name is None:
+            return []
+        listing.seen.add(name)
+        listing.ambiguous.add(name)
+        if name.class_name in WITHIN_VIRTUAL_HOST:
+            listing.hosts.add(name.parts[0])
+        return self.known.unread_alone(name, now)
+
     def _name_taken(self, name: ObjectName, document: Mapping[str, Json], now: int) -> list[Change]:
         """End the known object of a name that another one has now, which is not shown."""
         self.known.leave_out(name)

@@ -38,6 +38,7 @@ class Listing:
         single: it is no listing, but one object that was requested by itself.
         early: events that happened before it are still to come; known values stay unchanged until then.
         unreadable: the objects whose documents lack something that every object has.
+        ambiguous: the objects that one page showed twice, with different values.
         unnamed: the number of documents without a name, and of virtual hosts that it lacks although they may
             be read: any object that seems to be lacking may be among these.
         unlisted: the number of objects that it lacks, as the one before, although others of these exist.
@@ -55,6 +56,7 @@ class Listing:
     single: bool = False
     early: bool = False
     unreadable: set[ObjectName] = field(default_factory=set)
+    ambiguous: set[ObjectName] = field(default_factory=set)
     unnamed: int = 0
     unlisted: int = 0
 
@@ -62,6 +64,33 @@ class Listing:
     def waits(self) -> bool:
         """Whether items, or its end, are still to be taken."""
         return bool(self.items) or self.closing
+
+
+_UNIQUE: Final = frozenset({"vhost", "exchange", "queue", "node"})
+"""Classes of which a broker has one object of a name at most, and whose counters go on for long."""
+
+
+def unambiguous_items(class_name: str, items: list[Json]) -> tuple[list[Json], list[Json]]:
+    """Return the items of a page without those of one name that differ, and one of each of these.
+
+    Which of two is right is not known: taken in turn, their counters would rise with each reading.
+    """
+    found: dict[tuple[str, str], Json] = {}
+    differing: dict[tuple[str, str], Json] = {}
+    for item in items if class_name in _UNIQUE else ():
+        key = _key_of(item)
+        if key is not None and found.setdefault(key, item) != item:
+            differing[key] = item
+    if not differing:  # as in nearly all pages
+        return items, []
+    return [item for item in items if _key_of(item) not in differing], list(differing.values())
+
+
+def _key_of(item: Json) -> tuple[str, str] | None:
+    if not isinstance(item, Mapping):
+        return None
+    host, name = item.get("vhost", ""), item.get("name")
+    return (host, name) if isinstance(host, str) and isinstance(name, str) else None
 
 
 _STATE: Final = "state"

@@ -16,7 +16,7 @@ from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.broker_view import WITHIN_VIRTUAL_HOST, BrokerView, Finished
 from gateway.sources.rabbitmq.cluster import DEPRECATED_FEATURE, FEATURE_FLAG, ResourceAlarms, listing_columns
 from gateway.sources.rabbitmq.forwarders import FORWARDERS
-from gateway.sources.rabbitmq.listing import Listing, listed_items
+from gateway.sources.rabbitmq.listing import Listing, listed_items, unambiguous_items
 from gateway.sources.rabbitmq.management_api import (
     ADMINISTRATIVE,
     UNMEASURED_COLLECTIONS,
@@ -488,12 +488,14 @@ class ManagementAnswers:
             self._view.withheld.discard(request.class_name)
             for name in self._withheld_with(request.class_name):
                 self.plan.permit(name, ended)
-        listing.items.extend(listed_items(request.class_name, items))
+        items, ambiguous = unambiguous_items(request.class_name, listed_items(request.class_name, items))
+        listing.items.extend(items)
         listing.sampled, listing.asked = (began + ended) // 2, began
         listing.closing = last
         self.visibility.progress(request, answer)
         self.plan.page_read(request, began, ended, last=last, spent=spent_on(answer, began, ended))
-        return []
+        unread = [change for item in ambiguous for change in self._view.ambiguous(listing, item, ended)]
+        return self._stream.apply(unread)
 
     def _give_up(self, request: ListingRequest) -> None:
         """Forget the listing of a class that is in progress, if one is."""
@@ -587,8 +589,12 @@ class ManagementAnswers:
     def _listed(self, listing: Listing, now: int) -> list[Effect]:
         self.plan.sized(self._readers[listing.class_name].rule.listing, len(listing.seen))
         finished = self._view.finish(listing, now)
-        names = map("/".join, (name.parts for name in listing.unreadable))
-        self.visibility.documents_unreadable(listing.class_name, names, listing.unnamed, listing.unlisted)
+        unreadable, ambiguous = (
+            ["/".join(name.parts) for name in names] for names in (listing.unreadable, listing.ambiguous)
+        )
+        self.visibility.documents_unreadable(
+            listing.class_name, unreadable, listing.unnamed, listing.unlisted, ambiguous
+        )
         self.metrics.listed(listing, now)
         self._read_permissions(finished, now)
         if listing.class_name == "queue":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -48,6 +48,11 @@ _SELDOM = 45_000_000_000
 _OFTEN = 30_000_000_000
 """Nanoseconds between listings below which a class is no longer reported as read rarely."""
 _MINUTES = (2, 5, 15, 60)
+
+
+def _some(names: Sequence[str], count: int) -> str:
+    """Return the first names of ``count``, for people."""
+    return ", ".join([repr(name)[:_LONGEST_NAME] for name in names[:_NAMED]] + ["..."] * (count > _NAMED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,16 +294,27 @@ class Visibility:
         }
 
     def documents_unreadable(
-        self, class_name: str, names: Iterable[str], unnamed: int, unlisted: int = 0
+        self,
+        class_name: str,
+        names: Iterable[str],
+        unnamed: int,
+        unlisted: int = 0,
+        ambiguous: Collection[str] = (),
     ) -> None:
-        """Note which objects of a class a listing showed in a form that cannot be read, or lacked wrongly."""
+        """Note which objects of a class a listing showed in a form that cannot be read, or lacked wrongly.
+
+        The ``ambiguous`` ones were on one page twice, with different values.
+        """
         self._malformed.pop(class_name, None)
         self._unlisted_objects[class_name] = unlisted
         readable = sorted(names)
         if count := len(readable) + unnamed:
-            some = [repr(name)[:_LONGEST_NAME] for name in readable[:_NAMED]] + ["..."] * (count > _NAMED)
-            named = f" ({', '.join(some)})" if readable else ""
+            named = f" ({_some(readable, count)})" if readable else ""
             self._malformed[class_name] = f"of class {class_name} {count} cannot be read{named}"
+        elif ambiguous:
+            named = _some(sorted(ambiguous), len(ambiguous))
+            text = f"the broker lists {len(ambiguous)} of class {class_name} twice, with different values"
+            self._malformed[class_name] = f"{text} ({named}): their former values stay"
         elif unlisted:
             text = f"the broker lists class {class_name} without {unlisted} objects that may exist"
             self._malformed[class_name] = text

@@ -511,6 +511,34 @@ def test_a_document_that_cannot_be_read_loses_that_object_only() -> None:
     assert shop.source.status.detail == ""
 
 
+@pytest.mark.parametrize("differ", [True, False])
+def test_of_two_documents_of_one_name_that_differ_neither_is_taken(*, differ: bool) -> None:
+    """Taken in turn, the counters would rise by the difference with each reading."""
+    shop = world()
+    shop.broker.add_queue("other", messages=1)
+    shop.run(20)
+    orders, other = (shop.broker.objects["queue"]["/", name] for name in ("orders", "other"))
+    counted = [{**orders, "messages": 99, "message_stats": {"publish": count}} for count in (10, 50)]
+    twice = Document([counted[0], other, counted[1 if differ else 0]])
+    shop.broker.failure = lambda request: (
+        twice if isinstance(request, ListingRequest) and request.class_name == "queue" else None
+    )
+    before, since = shop.value("queue", "orders", "messagesPublished"), len(shop.observed)
+    other["messages"] = 2
+    shop.run(40)
+    taken = before if differ else 10
+    assert shop.value("queue", "orders", "messagesPublished") == taken
+    assert shop.value("queue", "other", "messages") == 2
+    assert unread(shop, "queue") == {"//orders": differ, "//other": False}
+    assert ends(shop, since) == []
+    text = "the broker lists 1 of class queue twice, with different values ('//orders')"
+    assert shop.source.status.detail == (f"{text}: their former values stay" if differ else "")
+    shop.broker.failure = lambda _: None
+    shop.run(40)
+    assert not any(unread(shop, "queue").values())
+    assert shop.source.status.detail == ""
+
+
 @pytest.mark.parametrize("document", [None, 5, {}, {"name": 5}, []], ids=str)
 def test_a_document_without_a_name_may_be_of_any_object_that_seems_to_be_lacking(document: Json) -> None:
     shop = world()
