@@ -211,6 +211,16 @@ def test_an_object_that_was_created_since_all_was_read_has_counted_from_zero() -
     assert record.deltas == {"delivered": Delta(2, SECOND)}
 
 
+def test_a_new_object_that_may_go_on_with_the_counts_of_another_one_has_no_delta_at_first() -> None:
+    """RabbitMQ keeps the counters of a queue for two minutes, for the next one of its name."""
+    shop = Shop(EVERYTHING)
+    doubtful = msgspec.structs.replace(new_queue({PUBLISHED: 100}), counting=Counting.UNKNOWN)
+    (created,) = shop.publish(doubtful)
+    assert (created.kind, created.deltas) == (RecordKind.CREATE, None)
+    (record,) = shop.publish(update({PUBLISHED: 130, DELIVERED: 5}, now=T0 + 3 * SECOND))
+    assert record.deltas == {"published": Delta(30, SECOND)}
+
+
 def test_a_new_object_that_counted_nothing_has_no_deltas() -> None:
     shop = Shop(EVERYTHING)
     (created,) = shop.publish(new_queue({PUBLISHED: 0}))

@@ -17,11 +17,9 @@ from gateway.model.times import SECOND
 from gateway.model.values import Values
 from gateway.sources.rabbitmq.cluster import Nodes
 from gateway.sources.rabbitmq.known_objects import KnownObjects
-from gateway.sources.rabbitmq.object_lives import Change, KnownObject, Put
+from gateway.sources.rabbitmq.object_lives import SUMMED, Change, KnownObject, Put
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
 
-_SUMMED: Final = ("vhost", "exchange", "queue")
-"""Classes whose counters are sums over all nodes."""
 _OF_A_NODE: Final = ("node", "protocol")
 """Classes whose counters are those of one node, and whose objects outlive its process."""
 _RECORDED_WITHIN: Final = 300 * SECOND
@@ -70,8 +68,8 @@ class NodeCounters:
 
     def counting(self, known: KnownObject, *, new: bool) -> Counting:
         """Return how the counters of an object go on; ``new``: from those of before the gateway's start."""
-        if known.name.class_name in _SUMMED:
-            return self._since_before() if new else Counting.GO_ON
+        if known.name.class_name in SUMMED:
+            return self._since_before() if new and self._was_there(known) else Counting.GO_ON
         node = self._counted_by(known)
         if node is None or not new or self._former is None:
             return Counting.GO_ON
@@ -123,7 +121,7 @@ class NodeCounters:
     def _in_doubt(self) -> list[Change]:
         """Note that sums over nodes lack a part, or have one again."""
         self._changed = Counting.UNKNOWN
-        return _doubted(one for name in _SUMMED for one in self._of_class(name))
+        return _doubted(one for name in sorted(SUMMED) for one in self._of_class(name))
 
     def _began(self, now: int) -> list[Change]:
         """Remove all statistics, because no node has run on: the broker counts from zero.
@@ -133,7 +131,7 @@ class NodeCounters:
         self._changed = Counting.BEGAN
         changes: list[Change] = []
         for class_name in (one for one in self._readers if one != "node"):
-            outlives = class_name in _SUMMED or class_name in _OF_A_NODE
+            outlives = class_name in SUMMED or class_name in _OF_A_NODE
             remove = self._known.counters_began if outlives else self._known.without_statistics
             for name in [known.name for known in self._known.of_class(class_name)]:
                 changes += remove(name, now)
@@ -145,11 +143,16 @@ class NodeCounters:
         counters = (pairs[place] for place in schema.counters if place in pairs)
         return any(isinstance(was, int) and isinstance(now, int) and now < was for was, now in counters)
 
+    def _was_there(self, known: KnownObject) -> bool:
+        """Return whether an object may be recorded before the gateway's start."""
+        until = self._recorded_until
+        return self._former is not None and (not until or known.created <= until)
+
     def _since_before(self) -> Counting:
         """Return how sums over nodes go on since before the gateway's start."""
-        if self._changed is not Counting.GO_ON or self._former is None:
+        if self._changed is not Counting.GO_ON:
             return self._changed
-        going_on = {self._goes_on(node) for node in self._former}
+        going_on = {self._goes_on(node) for node in self._former or ()}
         return _COUNTING[going_on.pop() if len(going_on) == 1 else None]
 
     def _goes_on(self, node: str) -> bool | None:

@@ -26,6 +26,8 @@ EVENT_DELAY = 2_000_000_000
 """Nanoseconds that an event may take from the broker to the gateway, from before it is published."""
 WITHOUT_TIME = frozenset({"vhost", "node"})
 """Classes whose listings have no creation time, and to which other objects refer before they are known."""
+SUMMED: Final = frozenset({"vhost", "exchange", "queue"})
+"""Classes whose counters are sums over all nodes."""
 MAX_ENDS = 100_000
 """Number of ended objects, and of their numbers, that are kept."""
 ENDS_KEPT_FOR = 120_000_000_000

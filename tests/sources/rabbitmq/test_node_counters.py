@@ -142,3 +142,39 @@ def test_a_node_that_comes_back_with_what_it_had() -> None:
     shop.broker.objects["node"][OTHER,] = {**document, "uptime": 600_000}
     shop.run(60)
     assert countings(shop, "queue", since) == [Counting.UNKNOWN]
+
+
+def countings_of_new(shop: World, name: str) -> list[Counting]:
+    """Return how the counters of each new queue of this name relate to earlier ones."""
+    seen = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "queue"]
+    lives: dict[str, Counting] = {}
+    for one in seen:
+        if one.properties is not None and name in one.properties and not one.deleted:
+            lives.setdefault(one.native_id, one.counting)
+    return list(lives.values())
+
+
+def test_a_queue_that_is_declared_again_may_go_on_with_the_counts_of_the_former_one() -> None:
+    """RabbitMQ keeps them for up to two minutes: the new life is no proof that they count from zero."""
+    shop = world()
+    shop.broker.add_queue("audit")
+    shop.queue_created("audit")
+    shop.run(30)
+    shop.event("queue.deleted", vhost="/", name="audit")
+    del shop.broker.objects["queue"]["/", "audit"]
+    shop.run(30)
+    shop.broker.add_queue("audit", messages=5, message_stats={"publish": 1000})
+    shop.queue_created("audit")
+    shop.run(30)
+    assert countings_of_new(shop, "audit") == [Counting.GO_ON, Counting.UNKNOWN]
+
+
+def test_a_queue_that_is_new_after_a_change_of_nodes_has_counted_from_zero() -> None:
+    shop = world()
+    add_other(shop.broker)
+    shop.run(60)
+    stop(shop.broker)
+    shop.run(60)
+    shop.queue_created("audit")
+    shop.run(30)
+    assert countings_of_new(shop, "audit") == [Counting.GO_ON]
