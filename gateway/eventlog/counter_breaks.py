@@ -12,7 +12,7 @@ source can prove that counters began again from zero (`gateway.model.observation
 | fell, and returns before the third reading and within `SETTLED_AFTER` | the difference to before the fall |
 | fell, stays, to no less than before its last rise | the rise is taken back |
 | fell, and stays | unknown; then what it gains on its lowest value since |
-| fell, stayed, and reaches its former highest value again | unknown: it may be the part that was missing |
+| fell, stayed, and reaches the value before again | unknown: it may be the part that was missing |
 | began again, as its source proves | all that it shows |
 | wrapped at the width of its type | as one that fell: no peer says so, and most such falls are restarts |
 """
@@ -29,6 +29,10 @@ SETTLED_BY: Final = 3
 
 NO_RISE: Final = (1 << 64) - 1
 """Stands for what a counter had before its last rise, where that is not known: no value is as much."""
+
+
+_MARKS: Final = 4
+"""The maximum number of falls after which the values before are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ class Fall:
         top: its last value before the fall; 0 once the fall stays.
         lowest: its lowest value since the fall.
         since: when it fell, nanoseconds of the gateway's clock.
-        highest: the highest value before a fall that stayed: it may reach it at once; 0 for none.
+        steps: values since, from which it fell further.
+        marks: the values before falls that stayed, the lowest first: it may reach each of them at once.
         readings: the number of readings since, that of the fall included.
     """
 
@@ -63,7 +68,8 @@ class Fall:
     top: int
     lowest: int
     since: int
-    highest: int = 0
+    steps: tuple[int, ...] = ()
+    marks: tuple[int, ...] = ()
     readings: int = 0
 
     @property
@@ -75,7 +81,9 @@ class Fall:
         """Note that it fell (again) from ``top`` to ``value``."""
         if not self.waits:
             self.top, self.since, self.readings, self.before_rise = top, now, 0, before_rise
-            self.lowest = value
+            self.lowest, self.steps = value, ()
+        else:
+            self.steps = (*self.steps, top)[-_MARKS:]
         self.lowest = min(self.lowest, value)
 
     def read(self, value: int) -> bool:
@@ -89,10 +97,41 @@ class Fall:
         self.since = min(self.since, now)  # the clock may be set back
         return self.readings >= SETTLED_BY or now - self.since >= SETTLED_AFTER
 
-    def settle(self) -> Restart | None:
-        """Let the fall stay; return from where it counts, or ``None`` where its last rise is taken back."""
-        top, self.top = self.top, 0
+    def settle(self, value: int) -> int | None:
+        """Let the fall stay at its present value.
+
+        Return from where it counts: its lowest value, or one since to which it may only have returned.
+        Return ``None`` where its last rise is taken back: then it has lost nothing.
+        """
         if self.lowest >= self.before_rise:
+            self.top = 0
             return None
-        self.highest = max(self.highest, top)
-        return Restart(self.lowest)
+        base = max([self.lowest, *(step for step in self.steps if step <= value)])
+        self.break_off(value)
+        return base
+
+    def break_off(self, value: int) -> None:
+        """Let it wait no longer: it may reach at once what it had before, and is more than its value."""
+        for top in sorted({self.top, *self.steps}, reverse=True):
+            if top > value:
+                self.mark(top)
+        self.top = 0
+
+    def mark(self, top: int) -> None:
+        """Note a value that it may reach again at once; those below are reached already."""
+        self.marks = (top, *(mark for mark in self.marks if mark > top))[:_MARKS]
+
+    def reaches(self, value: int) -> bool:
+        """Return whether a value is as much as one before a fall, and forget those that it has reached."""
+        former, self.marks = self.marks, tuple(mark for mark in self.marks if mark > value)
+        return len(former) > len(self.marks)
+
+
+def after_fall(recorded: object, base: int) -> Restart | None:
+    """Return what stands for the last recorded value of a counter that counts on ``base`` since it fell.
+
+    One of which nothing is recorded, or that counts from elsewhere anyway, goes on so.
+    """
+    if not isinstance(recorded, Restart):
+        return None if recorded is None else Restart(base)
+    return Restart(base) if recorded.base is not None and base < recorded.base else recorded

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from gateway.eventlog.counter_breaks import FROM_ZERO, NO_RISE, UNKNOWN, Fall, Restart
+from gateway.eventlog.counter_breaks import FROM_ZERO, NO_RISE, UNKNOWN, Fall, Restart, after_fall
 from gateway.eventlog.logged_events import LoggedClass
 from gateway.eventlog.record import (
     AnyRecord,
@@ -43,6 +43,7 @@ _Recorded: TypeAlias = "FeedValue | Restart"
 """The last recorded value of a counter, or what stands for it where it does not go on from that."""
 
 _NO_FALLS: Final[Mapping[int, Fall]] = MappingProxyType({})
+_NOTHING_LEFT: Final[Mapping[int, FeedValue]] = MappingProxyType({})
 
 
 class LoggedObject:
@@ -57,6 +58,8 @@ class LoggedObject:
     Attributes:
         pending: bits of the positions whose current values are not recorded.
         held: those among them of counters that fell, and may return: they are not recorded yet.
+        urgent: those among them of counters that were recorded with too much: a later start of the gateway
+            would not know that.
         moved: its parent, native id, agent or time of creation differs from the recorded one.
         alive: it was not deleted.
         slot: the number of its slot in the schedule; 0 where it is not scheduled.
@@ -67,8 +70,10 @@ class LoggedObject:
         "_before_rise",
         "_created",
         "_dialect",
+        "_doubted_sample",
         "_encoded_identity",
         "_falls",
+        "_left",
         "_lifetime",
         "_name",
         "_native_id",
@@ -92,6 +97,7 @@ class LoggedObject:
         "pending",
         "row",
         "slot",
+        "urgent",
     )
 
     def __init__(self, record: ObjectRecord, logged_class: LoggedClass, source: str, dialect: str) -> None:
@@ -107,13 +113,15 @@ class LoggedObject:
         self._recorded_counters: list[_Recorded | None] = [None] * logged_class.counter_bits.bit_count()
         self._before_rise: array[int] | None = None  # by counter, from the first rise on
         self._falls: Mapping[int, Fall] = _NO_FALLS  # by position; of nearly all objects none
+        self._left: Mapping[int, FeedValue] = _NOTHING_LEFT  # last values of counters that are absent
+        self._doubted_sample = 0  # a sample of before something happened after which nothing is known
         self._recorded_sample = 0
         self._recorded_reset = 0
         self._undated = 0  # counters recorded at another time than the last sample
         self._unread = 0  # counters recorded before the start, or counted from zero, and not read since
         self._reset = record.reset
         self._presumed = False  # that it is the object recorded before; the next record says so
-        self.pending = self.held = 0
+        self.pending = self.held = self.urgent = 0
         self.moved = False
         self.alive = True
         self.slot = 0
@@ -148,7 +156,11 @@ class LoggedObject:
         for position in _positions(self.logged_class.counter_bits):
             element, value = self.logged_class.elements[position], self._values[position]
             name, bit = element.name, 1 << position
-            recorded = values.get(name, unread.get(name))
+            left = unread.get(name)
+            marks = [int(str(one)) for one in left] if isinstance(left, list) else []
+            if name not in values and marks:
+                left = marks.pop(0)
+            recorded = values.get(name, left)
             restart = _RESTARTS.get(counting) if not self.logged_class.properties & bit else None
             began_before = name in unread and unread[name] is None
             if began_before or (restart and (recorded is not None or name in absent)):
@@ -160,17 +172,16 @@ class LoggedObject:
                 self._recorded |= bit if name not in absent else 0
                 self._undated |= bit if name not in values else 0
                 self._unread |= bit if value is None and name not in absent else 0
-                if name in values and isinstance(unread.get(name), int):
-                    self._fallen_before(position, int(str(unread[name])), recorded)
+                if marks:
+                    self._falls = {**self._falls, position: Fall(NO_RISE, 0, recorded, 0, marks=tuple(marks))}
                 moved |= self._resume_counter(position, recorded, now) << position
+            elif name in absent:  # it is not known from where it went on
+                self._recorded_counters[element.counter] = UNKNOWN
+                moved |= (value is not None) << position
         self._recorded_sample = former.sample_ns or 0
         # A record without a delta has the discontinuity that is the reason.
         self._recorded_reset = 0 if counting in _RESTARTS else self._reset
         return moved
-
-    def _fallen_before(self, position: int, highest: int, lowest: int) -> None:
-        """Note that a counter fell before, and has not reached its former highest value again."""
-        self._falls = {**self._falls, position: Fall(NO_RISE, 0, lowest, 0, highest)}
 
     def _resume_counter(self, position: int, recorded: int, now: int) -> bool:
         """Compare a counter with its value before the start; return whether it differs."""
@@ -225,13 +236,14 @@ class LoggedObject:
             record: the object.
             now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
         """
-        self.settle_due(now)
         came_back = record.native_id != self._native_id
         if came_back and not (record.created and self._created):
             self._presumed = True
-        restarted = record.reset != self._reset and record.counting in _RESTARTS
-        if restarted:
+        compared = self.logged_class.counter_bits
+        if record.reset != self._reset and record.counting in _RESTARTS:
             self.pending |= self._restarted(record.counting)
+            if record.counting is Counting.BEGAN:
+                compared &= self.logged_class.properties
         before = self._statistics_sampled, self._properties_sampled
         place = self._place()
         self._take_place(record)
@@ -239,13 +251,13 @@ class LoggedObject:
         for position, former in enumerate(self._values):
             value = record.values.get(position)
             if value != former:
-                if self.logged_class.counter_bits >> position & 1:
+                if compared >> position & 1:
                     self._take_counter(position, former, value, now)
                 self._values[position] = value
                 self.pending |= 1 << position
         if self._falls:
             self._read_falls(before, now)
-        return self.pending if came_back else self.pending & self.logged_class.properties
+        return self.pending & (-1 if came_back or self.urgent else self.logged_class.properties)
 
     def update(self, record: UpdateRecord, now: int) -> int:
         """Take changed values; return the bits of the positions to be recorded at once.
@@ -255,22 +267,26 @@ class LoggedObject:
             now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
         """
         changed = at_once = 0
-        values, counters = self._values, self.logged_class.counter_bits
-        if self._falls:
-            self.settle_due(now)
+        values, compared = self._values, self.logged_class.counter_bits
         if record.counting in _RESTARTS and record.reset != self._reset:
             changed |= self._restarted(record.counting)
             if record.counting is Counting.BEGAN:  # on the disk before what shows why
-                at_once |= sum(1 << position for position in record.absent)
+                at_once = -1
+                compared &= self.logged_class.properties
+            elif record.statistics_sampled == self._statistics_sampled:
+                self._doubted_sample = record.statistics_sampled  # the next one is not known, too
         for position, value in record.values.items():
             bit = 1 << position
-            if bit & counters:
+            if bit & compared:
                 self._take_counter(position, values[position], value, now)
             values[position] = value
             changed |= bit
         for position in record.absent:
+            bit = 1 << position
+            if bit & compared:
+                self._take_counter(position, values[position], None, now)
             values[position] = None
-            changed |= 1 << position
+            changed |= bit
         sampled = self._statistics_sampled, self._properties_sampled
         self._properties_sampled = record.properties_sampled
         self._statistics_sampled = record.statistics_sampled
@@ -278,23 +294,36 @@ class LoggedObject:
         self.pending |= changed
         if self._falls:
             self._read_falls(sampled, now)
-        return (at_once | changed & self.logged_class.properties) & self.pending
+        # Statistics have one interval, so that they are recorded together.
+        return self.pending & (-1 if self.urgent else at_once | changed & self.logged_class.properties)
 
-    def is_cut_off(self, record: UpdateRecord) -> bool:
+    def is_cut_off(self, record: ObjectRecord | UpdateRecord, now: int) -> bool:
         """Return whether what waits is to be recorded before a change: a counter does not go on from it.
 
         Not where one fell to no less than before its last rise, which is likely to be taken back.
         """
-        waiting = self.pending & ~self.held & self.logged_class.counter_bits
-        if record.reset == self._reset or not waiting:  # as of nearly all changes
+        if self._falls:
+            self.settle_due(now)
+        if record.reset == self._reset:  # as of nearly all changes
             return False
-        if record.counting is not Counting.GO_ON:
-            return record.counting is Counting.BEGAN
-        changed = ((p, self._values[p], value) for p, value in record.values.items() if waiting >> p & 1)
-        return any(
-            type(value) is int and type(was) is int and value < min(was, self._before_rise_of(position))
-            for position, was, value in changed
-        )
+        if record.counting in _RESTARTS:
+            self.settle()
+        waiting = self.pending & ~self.held & self.logged_class.counter_bits
+        if record.counting is Counting.BEGAN:
+            return waiting > 0
+        return any(self._is_undone(p) or self._loses(p, record) for p in _positions(waiting))
+
+    def _is_undone(self, position: int) -> bool:
+        """Return whether a counter is less than recorded, which is to be taken back."""
+        recorded = self._recorded_counters[self.logged_class.elements[position].counter]
+        return _is_less(self._values[position], recorded)
+
+    def _loses(self, position: int, record: ObjectRecord | UpdateRecord) -> bool:
+        """Return whether a counter falls to less than before its last rise."""
+        value, before_rise = record.values.get(position), self._before_rise_of(position)
+        if record.counting is Counting.UNKNOWN or not _is_less(value, self._values[position]):
+            return False
+        return _is_less(value, before_rise)
 
     # ---- counters that do not simply go on ------------------------------------------------------------
 
@@ -302,16 +331,26 @@ class LoggedObject:
         self, position: int, former: FeedValue | None, value: FeedValue | None, now: int
     ) -> None:
         """Take note of the change of a counter, before it has its new value."""
-        was = former
-        if was is None:  # it was absent, and goes on from what is recorded
-            recorded = self._recorded_counters[self.logged_class.elements[position].counter]
-            was = None if isinstance(recorded, Restart) else recorded
+        if value is None:
+            if former is not None:
+                self._left = {**self._left, position: former}
+            return
+        was = former if former is not None else self._last(position)
         if type(value) is not int or type(was) is not int or was < 0:
             return
         if value < was:
             self._fell(position, was, max(value, 0), now)
         elif value > was and not self.held >> position & 1:
             self._rose(position, was)
+
+    def _last(self, position: int) -> FeedValue | None:
+        """Return the last value of a counter that was absent: it goes on from that."""
+        if position in self._left:
+            last = self._left[position]
+            self._left = {p: value for p, value in self._left.items() if p != position} or _NOTHING_LEFT
+            return last
+        recorded = self._recorded_counters[self.logged_class.elements[position].counter]
+        return None if isinstance(recorded, Restart) else recorded
 
     def _rose(self, position: int, former: int) -> None:
         """Note what a counter had before it rose."""
@@ -326,20 +365,13 @@ class LoggedObject:
         return NO_RISE if before is None else before[self.logged_class.elements[position].counter]
 
     def _fell(self, position: int, top: int, value: int, now: int) -> None:
-        """Note that a counter fell from ``top``: its next delta waits, if it has one."""
-        before_rise, known = self._before_rise_of(position), self._falls.get(position)
-        fall = known or Fall(before_rise, 0, value, now)
-        counter = self.logged_class.elements[position].counter
-        recorded = self._recorded_counters[counter]
-        if isinstance(recorded, int):
-            fall.fell(top, value, before_rise, now)
-            self.held |= 1 << position
-        else:  # its next delta is not known, or begins from zero
-            fall.highest = max(fall.highest, top)
-            if isinstance(recorded, Restart) and value < (recorded.base or 0):
-                self._recorded_counters[counter] = Restart(value)
-        if known is None:
+        """Note that a counter fell from ``top``: it waits whether it returns."""
+        before_rise, fall = self._before_rise_of(position), self._falls.get(position)
+        if fall is None:
+            fall = Fall(before_rise, 0, value, now)
             self._falls = {**self._falls, position: fall}
+        fall.fell(top, value, before_rise, now)
+        self.held |= 1 << position
 
     def _read_falls(self, sampled: tuple[int, int], now: int) -> None:
         """Let the present values count as a reading of the counters that fell.
@@ -380,12 +412,22 @@ class LoggedObject:
     def _reached(self, position: int, value: int) -> None:
         """End the fall of a counter that has reached its former highest value: it may have jumped there."""
         fall = self._falls.get(position)
-        if fall is None or fall.waits or value < fall.highest:
+        if fall is None or fall.waits:
             return
-        if fall.highest:
+        if fall.reaches(value):
             self._recorded_counters[self.logged_class.elements[position].counter] = UNKNOWN
+            self._no_rise(position)  # what counts for nothing is not taken back
             self.pending |= 1 << position
-        self._falls = {one: other for one, other in self._falls.items() if one != position} or _NO_FALLS
+        self._forget(position, fall)
+
+    def _no_rise(self, position: int) -> None:
+        if self._before_rise is not None:
+            self._before_rise[self.logged_class.elements[position].counter] = NO_RISE
+
+    def _forget(self, position: int, fall: Fall) -> None:
+        """Forget a fall that does not wait, where it left no mark."""
+        if not fall.marks:
+            self._falls = {one: other for one, other in self._falls.items() if one != position} or _NO_FALLS
 
     def settle_due(self, now: int) -> None:
         """Let falls stay that have waited long enough at ``now`` (ns)."""
@@ -407,15 +449,15 @@ class LoggedObject:
     def _settle(self, position: int, fall: Fall) -> None:
         self.held &= ~(1 << position)
         self.pending |= 1 << position
-        restart = fall.settle()
-        if restart is not None:
-            self._recorded_counters[self.logged_class.elements[position].counter] = restart
-            if self._before_rise is not None:
-                self._before_rise[self.logged_class.elements[position].counter] = NO_RISE
+        counter, value = self.logged_class.elements[position].counter, self._values[position]
+        base = fall.settle(value if isinstance(value, int) else fall.lowest)
+        if base is not None:
+            self._recorded_counters[counter] = after_fall(self._recorded_counters[counter], base)
+            self._no_rise(position)
             return
         self._is_as_recorded(position)
-        if not fall.highest:
-            self._falls = {one: other for one, other in self._falls.items() if one != position} or _NO_FALLS
+        self.urgent |= self._is_undone(position) << position
+        self._forget(position, fall)
 
     def _restarted(self, counting: Counting) -> int:
         """Let all counters that are statistics not go on; return the bits of those that are recorded.
@@ -433,13 +475,14 @@ class LoggedObject:
         self.held &= ~counters
         self._unread &= ~counters
         self._before_rise = None
+        self._left = _NOTHING_LEFT
         falls: dict[int, Fall] = {}
         for position, fall in self._falls.items():
             if counters >> position & 1:
                 if restart is FROM_ZERO:
                     continue
-                # Where a part is missing, that part may return at once.
-                fall.highest, fall.top = max(fall.highest, fall.top), 0
+                if fall.waits:  # where a part is missing, that part may return at once
+                    fall.break_off(fall.lowest)
             falls[position] = fall
         self._falls = falls or _NO_FALLS
         return self._recorded & counters
@@ -503,41 +546,32 @@ class LoggedObject:
             values=values,
             absent=self._absent_counters() or None,
             deltas={name: delta for name, delta in deltas.items() if delta.delta} or None,
-            former=self._unread_counters() or None,
+            former=self._former_of(self.logged_class.counter_bits) or None,
             **self._identity(),
             **self._place(),
         )
 
-    def _unread_counters(self) -> dict[str, object]:
-        """Return the last recorded values of counters that have none now, or none since the gateway's start.
+    def _former_of(self, bits: int) -> dict[str, object]:
+        """Return what else is to be known of counters among ``bits``, for a later start of the gateway.
 
-        Those of an object that counts from zero are 0 until they have a value, those that began again are
-        ``None``. Those that fell, and have a value, have their highest one before.
+        Of those without a value: their last recorded one, from which they go on; that is 0 of an object that
+        counts from zero, and ``None`` of those that began again. Of those that fell: the values before (see
+        `Fall`), as a list behind the last recorded one.
         """
-        counters = self.logged_class.counter_bits
-        without = self._unread | counters & ~self._recorded
-        return self._recorded_of(without) | self._highest_before_falls(counters)
-
-    def _recorded_of(self, bits: int) -> dict[str, object]:
-        """Return what counters without a value go on from: ``None`` for one that begins from zero."""
         found: dict[str, object] = {}
+        without = self._unread | ~self._recorded
         for position in _positions(bits & self.logged_class.counter_bits):
             name, _, counter = self.logged_class.elements[position]
-            recorded = self._recorded_counters[counter]
-            if isinstance(recorded, int):
-                found[name] = recorded
-            elif recorded is FROM_ZERO:
+            recorded, fall = self._recorded_counters[counter], self._falls.get(position)
+            marks = list(fall.marks) if fall is not None else []
+            is_without = bool(without >> position & 1)
+            if is_without and isinstance(recorded, int):
+                found[name] = [recorded, *marks] if marks else recorded
+            elif is_without and recorded is FROM_ZERO:
                 found[name] = None
+            elif not is_without and marks:
+                found[name] = marks
         return found
-
-    def _highest_before_falls(self, bits: int) -> dict[str, object]:
-        """Return the highest values before they fell of counters that have not reached them again."""
-        elements = self.logged_class.elements
-        return {
-            elements[position].name: fall.highest
-            for position, fall in self._falls.items()
-            if fall.highest and bits & self._recorded & 1 << position
-        }
 
     def _absent_counters(self) -> list[str]:
         """Return the counters that were recorded as absent: their next value was counted from zero.
@@ -571,8 +605,7 @@ class LoggedObject:
             absent or None,
             deltas or None,
         )
-        former = self._recorded_of(bits & ~self._recorded) if absent else {}
-        former |= self._highest_before_falls(bits) if self._falls else {}
+        former = self._former_of(bits) if absent or self._falls else {}
         identity = b"" if moved else self._encoded_identity or self._encode_identity()
         if identity:
             raw = msgspec.Raw(identity)
@@ -637,7 +670,8 @@ class LoggedObject:
             if counter < 0 or not isinstance(value, int) or value < 0:
                 continue
             former = counters[counter]
-            counters[counter] = value
+            if former is not UNKNOWN or self._statistics_sampled != self._doubted_sample:
+                counters[counter] = value
             # A property's counter has no sample time of its own, and a clock that was set back gives no
             # interval.
             is_dated = elapsed > 0 and self._recorded & bit and not (self._undated | properties) & bit
@@ -648,6 +682,7 @@ class LoggedObject:
         self._unread &= ~bits
         self._undated &= ~bits
         self.pending &= ~bits
+        self.urgent &= ~bits
         if bits & ~properties:
             self._recorded_sample, self._recorded_reset = self._statistics_sampled, self._reset
             # Counters without a value in this sample keep their older one: the next delta has no known
@@ -669,6 +704,10 @@ def _delta(former: _Recorded | None, value: int, interval: int | None) -> Delta 
     if value < former:
         return Delta(value - former, undone=True)
     return Delta(value - former, interval)
+
+
+def _is_less(value: object, than: object) -> bool:
+    return type(value) is int and type(than) is int and value < than
 
 
 @lru_cache(maxsize=4096)

@@ -128,10 +128,10 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         code: the agent's own status.
         latency_ns: the time from the request to the outcome; until now while the operation is under way.
         former: elements before they were set, by name; of ``snapshot`` the counters that have not been read
-            since the gateway was started, or that are absent, as they were recorded last; of it and
-            ``create`` 0 for those that count from zero and have not been read; of it and ``update`` ``None``
-            for those that began again, and for one that is among ``values`` and fell the highest value that
-            it had before, until it reaches that again.
+            since the gateway was started, as they were recorded last; of it and ``create`` 0 for those that
+            count from zero and have not been read; of it and ``update`` ``None`` for those that began again,
+            the last value of those that are absent, and a list for those that fell: behind the last value, if
+            they are absent, what they had before and have not reached again.
         found: the values read back, or a method's outputs, by name.
         attempts: the number of refused operations, or of logins, that the record stands for, where it is more
             than one.

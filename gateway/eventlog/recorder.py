@@ -380,6 +380,7 @@ class LogRecorder:
             if logged.held:
                 self._plan(logged)
             return
+        self._record_before(logged, record)
         bits = logged.refresh(record, self._now)
         self._changed(logged, bits, at_once=bool(bits) or logged.moved)
 
@@ -388,8 +389,7 @@ class LogRecorder:
         if logged is None:
             self.refused += 1
             return
-        if self.pressure is not Pressure.FULL and logged.is_cut_off(record):
-            self._record(logged, logged.pending)
+        self._record_before(logged, record)
         bits = logged.update(record, self._now)
         self._changed(logged, bits, at_once=bool(bits))
 
@@ -469,6 +469,11 @@ class LogRecorder:
         self._record(logged, logged.pending)
         if logged.held:
             self._plan(logged)
+
+    def _record_before(self, logged: LoggedObject, record: ObjectRecord | UpdateRecord) -> None:
+        """Record what waits, if a counter does not go on from it with the next change."""
+        if logged.is_cut_off(record, self._now) and self.pressure is not Pressure.FULL:
+            self._record(logged, logged.pending)
 
     def _record(self, logged: LoggedObject, bits: int) -> None:
         record = logged.change(bits, self._ingest_ts)

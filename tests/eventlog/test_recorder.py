@@ -271,10 +271,9 @@ def test_what_was_counted_before_counters_began_again_is_recorded_first() -> Non
     shop = Shop()
     shop.publish(queue(1, {PUBLISHED: 100}))
     shop.publish(update({PUBLISHED: 130}, now=T0 + 3 * SECOND))
-    (before,) = shop.publish(began(update({PUBLISHED: 4}, now=T0 + 5 * SECOND, reset=T0 + 5 * SECOND)))
+    before, record = shop.publish(began(update({PUBLISHED: 4}, now=T0 + 5 * SECOND, reset=T0 + 5 * SECOND)))
     assert (before.values, before.deltas) == ({"published": 130}, {"published": Delta(30, 3 * SECOND)})
-    (record,) = shop.wait(MINUTE)
-    assert record.deltas == {"published": Delta(4, 2 * SECOND, reset=True)}
+    assert record.deltas == {"published": Delta(4, 2 * SECOND, reset=True)}, "a start of the gateway lacks it"
 
 
 def readings(*published: int | None, apart: int = 5 * SECOND, shop: Shop | None = None) -> list[LogRecord]:
@@ -314,7 +313,8 @@ LOST = Delta(reset=True)
         ((1000, None, 1020, None, 1030), [Delta(20), Delta(10)]),
         ((1000, None, 990, 1020), [Delta(20)]),
         ((1000, 700), [LOST]),
-        ((1000, 700, 690, 720), [Delta(30, reset=True)]),
+        ((1000, 690, 690, 720), [Delta(30, reset=True)]),
+        ((1000, 700, 690, 720), [Delta(20, reset=True)]),
         ((1000, 700, 700, 700, 720), [LOST, Delta(20, 5 * SECOND)]),
         ((1000, 700, 700, 700, 720, 1010, 1020), [LOST, Delta(20, 5 * SECOND), LOST, Delta(10, 5 * SECOND)]),
         ((1000, 700, 700, 700, 1000), [LOST, LOST]),
@@ -331,6 +331,7 @@ LOST = Delta(reset=True)
         "it was absent, and less for a moment",
         "it stays",
         "it counts on from its lowest value",
+        "its lowest value may be the one that was wrong",
         "it counts on",
         "it counts on and reaches what it had",
         "it returns too late",
