@@ -130,11 +130,15 @@ class LoggedObject:
             self._values[position] = value
             self.pending |= 1 << position
 
-    def count_from_zero(self) -> None:
-        """Let its counters begin with 0: it was created while the log observed its source."""
+    def count_from_zero(self, counting: Counting) -> None:
+        """Let its counters begin with 0: it was created while the log observed its source.
+
+        With ``UNKNOWN`` they may go on with those of another object: then their first values are not known.
+        """
+        is_known = counting is not Counting.UNKNOWN
         for position in _positions(self.logged_class.counter_bits):
-            self._recorded_counters[self.logged_class.elements[position].counter] = 0
-        self._unread = self._undated = self.logged_class.counter_bits
+            self._recorded_counters[self.logged_class.elements[position].counter] = 0 if is_known else UNKNOWN
+        self._unread = self._undated = self.logged_class.counter_bits if is_known else 0
         self._recorded_reset = self._reset
 
     def resume(self, former: LogRecord, counting: Counting, now: int, *, presumed: bool) -> int:
@@ -544,8 +548,8 @@ class LoggedObject:
             sample_ns=sample or None,
             reset_ts=known_time(self._reset),
             values=values,
-            absent=self._absent_counters() or None,
-            deltas={name: delta for name, delta in deltas.items() if delta.delta} or None,
+            absent=(kind is RecordKind.SNAPSHOT and self._absent_counters()) or None,
+            deltas={name: delta for name, delta in deltas.items() if delta.delta or delta.reset} or None,
             former=self._former_of(self.logged_class.counter_bits) or None,
             **self._identity(),
             **self._place(),

@@ -373,9 +373,8 @@ class LogRecorder:
                 self._record(logged, logged.resume(met.former, counting, self._now, presumed=presumed))
             kind = met.kind or (RecordKind.CREATE if source.read_whole else RecordKind.SNAPSHOT)
             # One that only became visible now has a value that it had gained before.
-            is_new = kind is RecordKind.CREATE and 0 < source.read_whole_since <= record.created
-            if is_new and record.counting is not Counting.UNKNOWN:
-                logged.count_from_zero()
+            if kind is RecordKind.CREATE and 0 < source.read_whole_since <= record.created:
+                logged.count_from_zero(record.counting)
             self._out.append(logged.whole(kind, self._ingest_ts))
             if logged.held:
                 self._plan(logged)

@@ -146,7 +146,9 @@ def _leads_on(record: LogRecord, name: str, former: object, value: object) -> bo
 def _leads_from_zero(record: LogRecord, name: str, value: object, *, must: bool) -> bool:
     """Return and check the same for the first value of an object whose creation is known."""
     delta = (record.deltas or {}).get(name)
-    if delta is not None:
+    if delta is not None and delta.delta is None:
+        assert delta.reset, "it may go on with the counts of another object"
+    elif delta is not None:
         assert (value, delta.interval_ns) == (delta.delta, None)
     elif must and value is not None:
         assert (record.kind in _WHOLE, value) == (True, 0), "what it counted since it was created"

@@ -168,7 +168,7 @@ class History:
         self.gateway = Gateway(folder, chance.choice((ALL_AT_ONCE, BY_THE_MINUTE)))
         self._missing = 0  # that readings do not show, for long
         self._changed_at = 0  # when the set of nodes changed last
-        self.told: list[str] = []
+        self.steps: list[str] = []
 
     def run(self) -> None:
         """Carry out some steps, and let all settle."""
@@ -186,7 +186,7 @@ class History:
         for _ in range(self._chance.randrange(5, 40)):
             self.broker.count()
             step = self._chance.choice(steps)
-            self.told.append(step.__name__)
+            self.steps.append(step.__name__)
             step()
         for _ in range(4):
             self._goes_on()
@@ -278,7 +278,7 @@ def test_deltas_add_up_to_what_was_counted(part: int, tmp_path: Path) -> None:
         history = History(seed, tmp_path / str(seed))
         history.run()
         gained, counted = history.gateway.gained(), history.broker.counted
-        what = f"seed {seed}: {gained} of {counted} after {history.told}"
+        what = f"seed {seed}: {gained} of {counted} after {history.steps}"
         assert gained <= counted, what
         assert gained == counted or not history.broker.is_known, what
         assert_deltas_add_up(history.gateway.records)

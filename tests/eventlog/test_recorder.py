@@ -37,6 +37,8 @@ from tests.eventlog.feeds import (
 from tests.eventlog.records import kinds
 
 EVERYTHING = RecorderSettings(statistics_interval=1)
+LOST = Delta(reset=True)
+"""The entry of a counter of which something is not known."""
 
 
 def test_an_object_that_begins_is_reported_whole() -> None:
@@ -216,9 +218,9 @@ def test_a_new_object_that_may_go_on_with_the_counts_of_another_one_has_no_delta
     shop = Shop(EVERYTHING)
     doubtful = msgspec.structs.replace(new_queue({PUBLISHED: 100}), counting=Counting.UNKNOWN)
     (created,) = shop.publish(doubtful)
-    assert (created.kind, created.deltas) == (RecordKind.CREATE, None)
+    assert (created.kind, created.absent, created.deltas) == (RecordKind.CREATE, None, {"published": LOST})
     (record,) = shop.publish(update({PUBLISHED: 130, DELIVERED: 5}, now=T0 + 3 * SECOND))
-    assert record.deltas == {"published": Delta(30, SECOND)}
+    assert record.deltas == {"published": Delta(30, SECOND), "delivered": LOST}
 
 
 def test_a_new_object_that_counted_nothing_has_no_deltas() -> None:
@@ -297,10 +299,6 @@ def readings(*published: int | None, apart: int = 5 * SECOND, shop: Shop | None 
 def deltas(records: list[LogRecord]) -> list[Delta]:
     """Return the entries of the counter."""
     return [record.deltas["published"] for record in records if record.deltas]
-
-
-LOST = Delta(reset=True)
-"""The entry of a counter of which something is not known."""
 
 
 @pytest.mark.parametrize(
