@@ -433,6 +433,7 @@ class LoggedClass:
         elements: its elements, by position.
         properties: the bits of the positions of properties.
         counter_bits: the bits of the positions of counters.
+        places: by position the index among the object's counters; -1 where it is none.
     """
 
     __slots__ = (
@@ -443,6 +444,7 @@ class LoggedClass:
         "name",
         "number",
         "package",
+        "places",
         "properties",
         "record",
     )
@@ -462,6 +464,7 @@ class LoggedClass:
             for e in elements
         )
         self.properties: Final = (1 << len(schema.properties)) - 1
+        self.places: Final = tuple(element.counter for element in self.elements)
         self.counter_bits: Final = sum(1 << p for p, e in enumerate(self.elements) if e.counter >= 0)
 
     def schema_record(self, ingest_ts: str) -> LogRecord:

@@ -137,7 +137,7 @@ class LoggedObject:
         """
         is_known = counting is not Counting.UNKNOWN
         for position in _positions(self.logged_class.counter_bits):
-            self._recorded_counters[self.logged_class.elements[position].counter] = 0 if is_known else UNKNOWN
+            self._recorded_counters[self.logged_class.places[position]] = 0 if is_known else UNKNOWN
         self._unread = self._undated = self.logged_class.counter_bits if is_known else 0
         self._recorded_reset = self._reset
 
@@ -222,7 +222,7 @@ class LoggedObject:
         self._presumed = before._presumed
         self._restarted(counting)
         for position in _positions(self.logged_class.counter_bits):
-            recorded = self._recorded_counters[self.logged_class.elements[position].counter]
+            recorded = self._recorded_counters[self.logged_class.places[position]]
             if isinstance(recorded, int):
                 self._resume_counter(position, recorded, now)
         self.moved = before._place() != self._place()
@@ -272,25 +272,28 @@ class LoggedObject:
         """
         changed = at_once = 0
         values, compared = self._values, self.logged_class.counter_bits
-        if record.counting in _RESTARTS and record.reset != self._reset:
-            changed |= self._restarted(record.counting)
+        if record.reset != self._reset and record.counting in _RESTARTS:
+            changed = self._restarted(record.counting)
             if record.counting is Counting.BEGAN:  # on the disk before what shows why
-                at_once = -1
-                compared &= self.logged_class.properties
+                at_once, compared = -1, compared & self.logged_class.properties
             elif record.statistics_sampled == self._statistics_sampled:
                 self._doubted_sample = record.statistics_sampled  # the next one is not known, too
+        before_rise, places, held = self._before_rise, self.logged_class.places, self.held
         for position, value in record.values.items():
             bit = 1 << position
             if bit & compared:
-                self._take_counter(position, values[position], value, now)
+                was = values[position]
+                # As most do. A call for each value would double the time of an update.
+                if type(value) is type(was) is int and 0 <= was < value <= NO_RISE and not bit & held:
+                    if before_rise is None:
+                        before_rise = self._before_rise = self._no_rises()
+                    before_rise[places[position]] = was
+                else:
+                    self._take_counter(position, was, value, now)
             values[position] = value
             changed |= bit
-        for position in record.absent:
-            bit = 1 << position
-            if bit & compared:
-                self._take_counter(position, values[position], None, now)
-            values[position] = None
-            changed |= bit
+        if record.absent:
+            changed |= self._take_absent(record.absent, compared, now)
         sampled = self._statistics_sampled, self._properties_sampled
         self._properties_sampled = record.properties_sampled
         self._statistics_sampled = record.statistics_sampled
@@ -300,6 +303,14 @@ class LoggedObject:
             self._read_falls(sampled, now)
         # Statistics have one interval, so that they are recorded together.
         return self.pending & (-1 if self.urgent else at_once | changed & self.logged_class.properties)
+
+    def _take_absent(self, absent: tuple[int, ...], compared: int, now: int) -> int:
+        """Take out the values at these positions; return their bits."""
+        for position in absent:
+            if compared >> position & 1:
+                self._take_counter(position, self._values[position], None, now)
+            self._values[position] = None
+        return sum(1 << position for position in absent)
 
     def is_cut_off(self, record: ObjectRecord | UpdateRecord, now: int) -> bool:
         """Return whether what waits is to be recorded before a change: a counter does not go on from it.
@@ -319,7 +330,7 @@ class LoggedObject:
 
     def _is_undone(self, position: int) -> bool:
         """Return whether a counter is less than recorded, which is to be taken back."""
-        recorded = self._recorded_counters[self.logged_class.elements[position].counter]
+        recorded = self._recorded_counters[self.logged_class.places[position]]
         return _is_less(self._values[position], recorded)
 
     def _loses(self, position: int, record: ObjectRecord | UpdateRecord) -> bool:
@@ -353,20 +364,23 @@ class LoggedObject:
             last = self._left[position]
             self._left = {p: value for p, value in self._left.items() if p != position} or _NOTHING_LEFT
             return last
-        recorded = self._recorded_counters[self.logged_class.elements[position].counter]
+        recorded = self._recorded_counters[self.logged_class.places[position]]
         return None if isinstance(recorded, Restart) else recorded
 
     def _rose(self, position: int, former: int) -> None:
         """Note what a counter had before it rose."""
         if self._before_rise is None:
-            self._before_rise = array("Q", [NO_RISE]) * len(self._recorded_counters)
+            self._before_rise = self._no_rises()
         if 0 <= former < NO_RISE:
-            self._before_rise[self.logged_class.elements[position].counter] = former
+            self._before_rise[self.logged_class.places[position]] = former
+
+    def _no_rises(self) -> array[int]:
+        return array("Q", [NO_RISE]) * len(self._recorded_counters)
 
     def _before_rise_of(self, position: int) -> int:
         """Return what a counter had before its last rise; `NO_RISE` where that is not known."""
         before = self._before_rise
-        return NO_RISE if before is None else before[self.logged_class.elements[position].counter]
+        return NO_RISE if before is None else before[self.logged_class.places[position]]
 
     def _fell(self, position: int, top: int, value: int, now: int) -> None:
         """Note that a counter fell from ``top``: it waits whether it returns."""
@@ -409,7 +423,7 @@ class LoggedObject:
 
     def _is_as_recorded(self, position: int) -> None:
         """Let a counter not wait to be recorded that has its recorded value again."""
-        recorded = self._recorded_counters[self.logged_class.elements[position].counter]
+        recorded = self._recorded_counters[self.logged_class.places[position]]
         if self._recorded >> position & 1 and self._values[position] == recorded:
             self.pending &= ~(1 << position)
 
@@ -419,14 +433,14 @@ class LoggedObject:
         if fall is None or fall.waits:
             return
         if fall.reaches(value):
-            self._recorded_counters[self.logged_class.elements[position].counter] = UNKNOWN
+            self._recorded_counters[self.logged_class.places[position]] = UNKNOWN
             self._no_rise(position)  # what counts for nothing is not taken back
             self.pending |= 1 << position
         self._forget(position, fall)
 
     def _no_rise(self, position: int) -> None:
         if self._before_rise is not None:
-            self._before_rise[self.logged_class.elements[position].counter] = NO_RISE
+            self._before_rise[self.logged_class.places[position]] = NO_RISE
 
     def _forget(self, position: int, fall: Fall) -> None:
         """Forget a fall that does not wait, where it left no mark."""
@@ -453,7 +467,7 @@ class LoggedObject:
     def _settle(self, position: int, fall: Fall) -> None:
         self.held &= ~(1 << position)
         self.pending |= 1 << position
-        counter, value = self.logged_class.elements[position].counter, self._values[position]
+        counter, value = self.logged_class.places[position], self._values[position]
         base = fall.settle(value if isinstance(value, int) else fall.lowest)
         if base is not None:
             self._recorded_counters[counter] = after_fall(self._recorded_counters[counter], base)
@@ -473,7 +487,7 @@ class LoggedObject:
         if restart is None:
             return 0
         for position in _positions(counters):
-            counter = self.logged_class.elements[position].counter
+            counter = self.logged_class.places[position]
             if self._recorded_counters[counter] is not None:
                 self._recorded_counters[counter] = restart
         self.held &= ~counters

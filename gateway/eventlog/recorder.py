@@ -379,7 +379,8 @@ class LogRecorder:
             if logged.held:
                 self._plan(logged)
             return
-        self._record_before(logged, record)
+        if logged.is_cut_off(record, self._now):
+            self._record_before(logged)
         bits = logged.refresh(record, self._now)
         self._changed(logged, bits, at_once=bool(bits) or logged.moved)
 
@@ -388,7 +389,8 @@ class LogRecorder:
         if logged is None:
             self.refused += 1
             return
-        self._record_before(logged, record)
+        if logged.is_cut_off(record, self._now):
+            self._record_before(logged)
         bits = logged.update(record, self._now)
         self._changed(logged, bits, at_once=bool(bits))
 
@@ -469,9 +471,9 @@ class LogRecorder:
         if logged.held:
             self._plan(logged)
 
-    def _record_before(self, logged: LoggedObject, record: ObjectRecord | UpdateRecord) -> None:
-        """Record what waits, if a counter does not go on from it with the next change."""
-        if logged.is_cut_off(record, self._now) and self.pressure is not Pressure.FULL:
+    def _record_before(self, logged: LoggedObject) -> None:
+        """Record what waits, because a counter does not go on from it with the next change."""
+        if self.pressure is not Pressure.FULL:
             self._record(logged, logged.pending)
 
     def _record(self, logged: LoggedObject, bits: int) -> None:
