@@ -121,6 +121,8 @@ class LoggedObject:
         self._unread = 0  # counters recorded before the start, or counted from zero, and not read since
         self._reset = record.reset
         self._presumed = False  # that it is the object recorded before; the next record says so
+        self._properties_sampled = record.properties_sampled
+        self._statistics_sampled = record.statistics_sampled
         self.pending = self.held = self.urgent = 0
         self.moved = False
         self.alive = True
