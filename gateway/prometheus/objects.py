@@ -157,11 +157,14 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         self._policies = 0
         self._beginning: list[FeedMessage] = []
         self._objects: dict[tuple[int, str], dict[int, ShownObject]] = {}
+        self._former: dict[tuple[int, str], dict[int, ShownObject]] = {}
         self._begin()
 
     def _begin(self) -> None:
         """Forget everything, but how counters were shown of what the next snapshot has, too."""
-        self._former, self._objects = self._objects, {}
+        for key, rows in self._objects.items():
+            self._former.setdefault(key, {}).update(rows)
+        self._objects = {}
         self._replica = FeedReplica(self, serve_stale_for=0, now=self._clock())
 
     def received(self, message: FeedMessage) -> None:
@@ -239,7 +242,6 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
             shown.follow(record, version)
         else:
             _in_other_version(shown, version).follow(record, version)
-        shown.group = group
         self._objects.setdefault((record.source, version.name), {})[record.row] = shown
         shown.in_class, shown.stable_name, shown.values = version, record.stable_name, values
         return shown

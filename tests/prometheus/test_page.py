@@ -114,6 +114,20 @@ def test_a_counter_continues_over_another_snapshot() -> None:
     assert sales(shown) == 2**53 + 4
 
 
+@given(st.lists(st.one_of(st.none(), st.integers(0, 30)), max_size=30))
+def test_a_counter_is_never_shown_with_less_whatever_is_read(readings: list[int | None]) -> None:
+    shown = gateway()
+    last = 0.0
+    shown.publish(msgspec.structs.replace(update(1, {SALES: 0}), counting=Counting.BEGAN, reset=LATER))
+    for value in readings:
+        shown.publish(update(1, {}, (SALES,)) if value is None else update(1, {SALES: value}))
+        now = sales(shown)
+        if value is not None:
+            assert now is not None
+            assert now >= max(last, value)
+            last = now
+
+
 def test_series_of_what_is_gone_disappear() -> None:
     shown = gateway(till(2))
     shown.publish(DeleteRecord(1, TILL_CLASS, 1, "hall1|till1", START, inferred=False, number=1))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from gateway.config.policy import SCRAPER
 from gateway.feed.cleared import ClearedFeed
-from gateway.feed.records import Record
+from gateway.feed.records import ObjectRecord, Record
 from gateway.feed.values import FeedValue
 from gateway.policy.marks import Marks
 from gateway.policy.publishing import PolicyPublisher
@@ -93,3 +95,15 @@ def test_nothing_of_the_former_policy_is_shown_under_another() -> None:
     assert (shown.series(), shown.value(UP)) == ({}, 0)
     shown.snapshot(*publisher(ALL, NO_SECOND).snapshot(KNOWN))
     assert tills(shown) == {"till1"}
+
+
+def test_a_counter_continues_under_another_policy() -> None:
+    shown = scraped(ALL)
+    shown.publish(update(1, {SALES: 2}))
+    fallen = till(1)
+    assert isinstance(fallen, ObjectRecord)
+    fallen = msgspec.structs.replace(fallen, values={**fallen.values, SALES: 2})
+    known = [fallen if one == till(1) else one for one in KNOWN]
+    shown.begin_snapshot(*publisher(ALL, NO_SECOND).snapshot(known))
+    shown.snapshot(*publisher(ALL, NO_COINS).snapshot(known))
+    assert shown.value("amqp_shop_till_sales_total", name="till1") == 3
