@@ -430,7 +430,7 @@ class LoggedObject:
             self.pending &= ~(1 << position)
 
     def _reached(self, position: int, value: int) -> None:
-        """End the fall of a counter that has reached its former highest value: it may have jumped there."""
+        """Take note that a counter has reached what it had before a fall: it may have jumped there."""
         fall = self._falls.get(position)
         if fall is None or fall.waits:
             return
@@ -461,10 +461,13 @@ class LoggedObject:
             if fall.waits:
                 self._settle(position, fall)
 
-    @property
-    def settles_at(self) -> int:
-        """The time at which the last counter that waits is settled (ns); 0 while none waits."""
-        return max((fall.since + SETTLED_AFTER for fall in self._falls.values() if fall.waits), default=0)
+    def settles_at(self, now: int) -> int:
+        """Return the time at which the last counter that waits is settled (ns); ``now`` while none waits.
+
+        The clock may have been set back since it fell.
+        """
+        since = (min(fall.since, now) for fall in self._falls.values() if fall.waits)
+        return max((one + SETTLED_AFTER for one in since), default=now)
 
     def _settle(self, position: int, fall: Fall) -> None:
         self.held &= ~(1 << position)

@@ -456,7 +456,7 @@ class LogRecorder:
             return
         interval = max(logged.logged_class.interval, SLOT)
         waits = logged.pending & ~logged.held or logged.moved
-        since = self._now if waits else max(self._now, logged.settles_at)
+        since = self._now if waits else max(self._now, logged.settles_at(self._now))
         self._schedule.add(logged, since + (logged.phase(interval) - since) % interval)
 
     def _record_due(self, logged: LoggedObject) -> None:

@@ -355,6 +355,16 @@ def test_a_fall_waits_for_a_minute_where_no_reading_follows() -> None:
     assert shop.wait(10 * MINUTE) == []
 
 
+def test_a_fall_waits_for_a_minute_also_where_the_clock_is_set_back() -> None:
+    shop = Shop(EVERYTHING)
+    shop.publish(queue(1, {PUBLISHED: 1000}))
+    shop.publish(update({PUBLISHED: 700}, now=T0 + SECOND))
+    shop.now -= 3600 * SECOND
+    assert shop.wait(SECOND) == []
+    (record,) = shop.wait(MINUTE)
+    assert record.deltas == {"published": LOST}
+
+
 def test_a_rise_that_was_not_recorded_yet_and_is_taken_back_is_in_no_record() -> None:
     shop = Shop()
     shop.publish(queue(1, {PUBLISHED: 1000}))
