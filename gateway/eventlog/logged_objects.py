@@ -461,13 +461,10 @@ class LoggedObject:
             if fall.waits:
                 self._settle(position, fall)
 
-    def settles_at(self, now: int) -> int:
-        """Return the time at which the last counter that waits is settled (ns); ``now`` while none waits.
-
-        The clock may have been set back since it fell.
-        """
-        since = (min(fall.since, now) for fall in self._falls.values() if fall.waits)
-        return max((one + SETTLED_AFTER for one in since), default=now)
+    @property
+    def settles_at(self) -> int:
+        """The time at which the last counter that waits is settled (ns); 0 while none waits."""
+        return max((fall.since + SETTLED_AFTER for fall in self._falls.values() if fall.waits), default=0)
 
     def _settle(self, position: int, fall: Fall) -> None:
         self.held &= ~(1 << position)

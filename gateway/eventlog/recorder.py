@@ -456,7 +456,7 @@ class LogRecorder:
             return
         interval = max(logged.logged_class.interval, SLOT)
         waits = logged.pending & ~logged.held or logged.moved
-        since = self._now if waits else max(self._now, logged.settles_at(self._now))
+        since = self._now if waits else max(self._now, logged.settles_at)
         self._schedule.add(logged, since + (logged.phase(interval) - since) % interval)
 
     def _record_due(self, logged: LoggedObject) -> None:
@@ -488,6 +488,7 @@ class LogRecorder:
         self._now, self._ingest_ts = now, _text(now)
         if back:  # what waits for a time that was must not wait until it comes again
             for logged in self._schedule.take_all():
+                logged.settle_due(now)  # what fell at a time that was fell now
                 self._plan(logged)
             for source in self._sources.values():
                 source.recorded_at = min(source.recorded_at, now)

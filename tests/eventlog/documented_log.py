@@ -48,7 +48,7 @@ async def written(folder: Path) -> Path:
 
 
 class Story:
-    """The course of the log: two queues, one of them reset, a connection that comes and goes, an alarm."""
+    """The course of the log: two queues, one with a wrong rise and a reset, a connection, an alarm."""
 
     def __init__(self, plant: Plant) -> None:
         self.plant = plant
@@ -79,6 +79,9 @@ class Story:
         yield self.queue("orders", RecordKind.CREATE, 100, None)
         yield self.queue("large", RecordKind.CREATE, 2**64 - 1, None)
         yield self.queue("orders", RecordKind.UPDATE, 160, Delta(60, 30 * SECOND))
+        yield self.queue("orders", RecordKind.UPDATE, 960, Delta(800, 30 * SECOND))
+        yield self.queue("orders", RecordKind.UPDATE, 160, Delta(-800, undone=True))
+        yield self.queue("orders", RecordKind.UPDATE, 100, Delta(reset=True))
         yield self.queue("orders", RecordKind.UPDATE, 7, Delta(7, 30 * SECOND, reset=True))
         yield LogRecord(
             kind=RecordKind.DELETE,

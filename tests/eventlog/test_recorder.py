@@ -361,7 +361,7 @@ def test_a_fall_waits_for_a_minute_also_where_the_clock_is_set_back() -> None:
     shop.publish(update({PUBLISHED: 700}, now=T0 + SECOND))
     shop.now -= 3600 * SECOND
     assert shop.wait(SECOND) == []
-    (record,) = shop.wait(MINUTE)
+    (record,) = shop.wait(MINUTE + SECOND)
     assert record.deltas == {"published": LOST}
 
 
