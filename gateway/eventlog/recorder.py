@@ -517,8 +517,15 @@ def _is_other(record: ObjectRecord, former: LogRecord) -> bool:
 
 
 def _counting(record: ObjectRecord, former: LogRecord) -> Counting:
-    """Return how the counters of an object relate to the recorded ones; another agent may have counted."""
-    return Counting.UNKNOWN if _is_other(record, former) else record.counting
+    """Return how the counters of an object relate to the recorded ones; another agent may have counted.
+
+    Those of another run of its broker have begun from zero.
+    """
+    if not _is_other(record, former):
+        return record.counting
+    kind = source_kind(former.dialect)
+    run, before = kind.run_of(record.native_id), kind.run_of(former.native_id or "")
+    return Counting.BEGAN if run and before and run != before else Counting.UNKNOWN
 
 
 def _text(now: int) -> str:

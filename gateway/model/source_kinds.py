@@ -28,6 +28,8 @@ class SourceKind:
             standstill is a gap. Other kinds have queues, whose ends and drops show that.
         events_lack_absence: its events cannot say that an argument is absent: zero, or an empty text, says so
             of an optional one.
+        run_ends_at: the text behind the run of its broker, with which its native ids begin; empty where they
+            do not: each run counts from zero.
     """
 
     read_whole: bool = False
@@ -39,12 +41,21 @@ class SourceKind:
     one_of_a_name: bool = False
     misses_in_standstills: bool = False
     events_lack_absence: bool = False
+    run_ends_at: str = ""
+
+    def run_of(self, native_id: str) -> str:
+        """Return the run in which the counters of an object count; empty where that is not known.
+
+        Two runs may have one name (``~2`` distinguishes them as long as the gateway runs).
+        """
+        run, end, _ = native_id.partition(self.run_ends_at) if self.run_ends_at else ("", "", "")
+        return run.partition("~")[0] if end else ""
 
 
 SOURCE_KINDS: Final[Mapping[str, SourceKind]] = {
     "am01": SourceKind(read_whole=True, with_agents=True, over_one_link=True, events_lack_absence=True),
     "ami": SourceKind(restores_objects=True, misses_in_standstills=True),
-    "cml": SourceKind(read_whole=True, sets_natively=True, misses_in_standstills=True),
+    "cml": SourceKind(read_whole=True, sets_natively=True, misses_in_standstills=True, run_ends_at="/"),
     "qmf": SourceKind(read_whole=True, with_agents=True, over_one_link=True, events_lack_absence=True),
     "rabbitmq": SourceKind(read_whole=True, restores_objects=True, native_ids_last=True, one_of_a_name=True),
 }

@@ -418,6 +418,26 @@ def test_the_first_value_of_a_counter_of_which_nothing_is_known_has_a_discontinu
     assert first.reset_ts == whole.reset_ts is not None
 
 
+@pytest.mark.parametrize(
+    ("now", "counting"),
+    [
+        ("20261120T150000/7", Delta(130, reset=True)),
+        ("20261120T140000/8", Delta(reset=True)),
+        ("20261120T140000~2/7", Delta(reset=True)),
+        ("7", Delta(reset=True)),
+    ],
+    ids=["another run", "another number", "another run of one name", "not known"],
+)
+def test_counters_of_another_run_of_an_openamq_server_began_again(now: str, counting: Delta) -> None:
+    source = msgspec.structs.replace(CATCHING_UP, kind="cml")
+    undated = msgspec.structs.replace(queue(1, {NAME: "q1", PUBLISHED: 100}), created=0)
+    state = former(msgspec.structs.replace(undated, native_id="20261120T140000/7"), source=source)
+    lives = msgspec.structs.replace(undated, native_id=now, values={NAME: "q1", PUBLISHED: 130})
+    reported = recorded(source, QUEUE, lives, former=state)
+    first, _ = (record for record in reported if record.object_id is not None)
+    assert first.deltas == {"published": counting}
+
+
 def test_a_counter_that_is_read_later_than_its_object_goes_on_as_well() -> None:
     mirror = LogRecorder(
         RecorderSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100}))
