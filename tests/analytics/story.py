@@ -88,7 +88,7 @@ class Ledger:
         if record.kind is RecordKind.EVENT:
             self.events[str(record.event), str(record.severity)] += 1
         for name, delta in (record.deltas or {}).items():
-            self.gained[str(record.object_name), name] += delta.delta
+            self.gained[str(record.object_name), name] += delta.delta or 0
             self.resets += delta.reset
 
 

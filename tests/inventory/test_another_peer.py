@@ -90,7 +90,7 @@ class Logged(Playbook):
         found = [
             one.deltas["published"] for one in self.recorded() if one.deltas and one.class_name == "queue"
         ]
-        return [one.delta for one in found]
+        return [one.delta for one in found if one.delta is not None]
 
 
 ANOTHER = [(RecordKind.DELETE, True), (RecordKind.CREATE, None)]
