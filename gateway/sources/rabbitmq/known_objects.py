@@ -545,9 +545,16 @@ class KnownObjects(FormerObjects):
         self._objects[name.class_name][name] = changed
         return [Put(changed, previous=known, counting=Counting.BEGAN)]
 
-    def measured(self, known: KnownObject, statistics: Values, sampled: int) -> list[Change]:
-        """Set the object's statistics, which were read at ``sampled`` (ns)."""
-        return self._kept(replace(known, statistics=statistics, sampled=sampled), known)
+    def measured(
+        self, known: KnownObject, statistics: Values, sampled: int, *, of_others: bool = False
+    ) -> list[Change]:
+        """Set the object's statistics, which were read at ``sampled`` (ns).
+
+        ``of_others``: its counters are sums over other nodes than those before.
+        """
+        changes = self._kept(replace(known, statistics=statistics, sampled=sampled), known)
+        counting = Counting.UNKNOWN if of_others else Counting.GO_ON
+        return [replace(one, counting=counting) if isinstance(one, Put) else one for one in changes]
 
     def unread(
         self, class_name: str, since: int, now: int, current: Container[ObjectName] = ()

@@ -105,6 +105,8 @@ class PrometheusStatistics:
         self._failures = 0
         self._sheets: dict[str, _Sheet] = {}
         self._counted: dict[ObjectName, _Counted] = {}
+        self._summed: frozenset[str] = frozenset()  # the nodes of the last reading
+        self._of_others = False
         self._applying: Iterator[list[Change]] | None = None
 
     # Whom to ask.
@@ -272,6 +274,9 @@ class PrometheusStatistics:
 
     def _applied(self, known: KnownObjects, hidden: frozenset[str]) -> Iterator[list[Change]]:
         sheets = self._sheets
+        # Whether these nodes came, left, or came back is in no counter.
+        former_nodes, self._summed = self._summed, frozenset(sheets)
+        self._of_others = bool(former_nodes) and former_nodes != self._summed
         unread: frozenset[int] = frozenset() if self._is_whole else self.columns.dear
         self._terms = tuple(term for term in self.columns.terms if unread.isdisjoint(term[1]))
         changes: list[Change] = []
@@ -318,7 +323,8 @@ class PrometheusStatistics:
             for position in self.columns.lapsing:
                 statistics[position] = None
         overtaken = known.is_overtaken(one.name, self._began)
-        return [] if overtaken else known.measured(one, tuple(statistics), sampled)
+        of_others = self._of_others
+        return [] if overtaken else known.measured(one, tuple(statistics), sampled, of_others=of_others)
 
     def _row(self, one: KnownObject) -> tuple[Row, int]:
         """Return the values that all nodes together have of an object, and their time (ns)."""

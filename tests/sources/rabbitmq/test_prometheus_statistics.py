@@ -6,10 +6,11 @@ import pytest
 
 from gateway.dialects.errors import ProtocolError
 from gateway.mapping.paths import Json
+from gateway.model.observations import Counting
 from gateway.model.times import MILLISECOND, MINUTE, SECOND
 from gateway.model.values import Value
 from gateway.sources.rabbitmq.known_objects import KnownObjects
-from gateway.sources.rabbitmq.object_lives import KnownObject
+from gateway.sources.rabbitmq.object_lives import Change, KnownObject, Put
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_samples import NodeSheet, NotScraped, ScrapeRequest
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics, ScrapePace, listener_url
@@ -57,6 +58,7 @@ class Broker:
             READERS["queue"], StatisticsConfig(management="http://127.0.0.1:15672")
         )
         self.known = KnownObjects(READERS)
+        self.changes: list[Change] = []
         self.nodes = nodes or ("rabbit@a", "rabbit@b")
         self.listens(*self.nodes)
 
@@ -116,8 +118,14 @@ class Broker:
         list(sheet.resolve(self.statistics.names))
         began, self.now = self.now, self.now + int(seconds * SECOND)
         self.statistics.scraped(request, sheet, began, self.now, self.now - began)
+        self.changes = []
         while self.statistics.busy:
-            self.statistics.advance(self.known, frozenset())
+            self.changes += self.statistics.advance(self.known, frozenset())
+
+    @property
+    def countings(self) -> list[Counting]:
+        """How counters go on, by the changes of the last reading."""
+        return [change.counting for change in self.changes if isinstance(change, Put)]
 
 
 def test_gauges_are_of_the_node_that_holds_the_queue_and_counters_of_all_nodes_together() -> None:
@@ -137,6 +145,28 @@ def test_gauges_are_of_the_node_that_holds_the_queue_and_counters_of_all_nodes_t
     assert broker.value("messagesDeliveredOrGot") == 4
     assert broker.value("messagesAcknowledged") is None, "of what sort the queue is, is not known"
     assert broker.queue.sampled == asked - 50 * MILLISECOND
+
+
+def test_a_sum_over_other_nodes_than_before_does_not_go_on_from_it() -> None:
+    """A node that is back may have what it had, and no counter says so."""
+    broker = Broker()
+    broker.declared()
+
+    def read(*published: int) -> None:
+        for count in published:
+            broker.answers(f"queue_exchange_messages_published_total@x1 {count}")
+
+    read(10, 5)
+    read(11, 5)
+    assert broker.countings == [Counting.GO_ON]
+    broker.listens("rabbit@a")
+    read(12)
+    assert (broker.value("messagesPublished"), broker.countings) == (12, [Counting.UNKNOWN])
+    read(13)
+    assert broker.countings == [Counting.GO_ON]
+    broker.listens("rabbit@a", "rabbit@b")
+    read(14, 5)
+    assert (broker.value("messagesPublished"), broker.countings) == (19, [Counting.UNKNOWN])
 
 
 def test_counters_of_a_classic_queue_without_traffic_are_zero_and_those_of_a_stream_are_absent() -> None:
