@@ -106,8 +106,8 @@ class LogRecorder:
 
     Attributes:
         pressure: the log's pressure, to be kept up to date: under ``MERGE`` statistics are recorded less
-            often; under ``FULL`` only creations, ends and events are recorded; changes wait, merged to the
-            latest.
+            often; under ``FULL`` only creations, ends and events are recorded, and what is taken back; other
+            changes wait, merged to the latest.
         refused: the number of records about something unknown: a fault of ours.
     """
 
@@ -436,7 +436,7 @@ class LogRecorder:
     def _changed(self, logged: LoggedObject, bits: int, *, at_once: bool) -> None:
         """Record these ``bits`` at once, if requested and possible; the rest waits."""
         # It waits, merged to the latest, and is counted: the log says that changes are missing.
-        if at_once and self.pressure is Pressure.FULL:
+        if at_once and self.pressure is Pressure.FULL and not logged.urgent:
             self._merging_since = self._merging_since or self._now
             self._merged += 1
         elif at_once:
@@ -473,7 +473,7 @@ class LogRecorder:
 
     def _record_before(self, logged: LoggedObject) -> None:
         """Record what waits, because a counter does not go on from it with the next change."""
-        if self.pressure is not Pressure.FULL:
+        if logged.urgent or self.pressure is not Pressure.FULL:
             self._record(logged, logged.pending)
 
     def _record(self, logged: LoggedObject, bits: int) -> None:

@@ -19,6 +19,7 @@ import pytest
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.record import AnyRecord, LogRecord
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
+from gateway.eventlog.waiting import Pressure
 from gateway.feed.records import Batch, Record, SourceRecord
 from gateway.inventory.object_records import discontinuity, update_record
 from gateway.inventory.objects import Entry
@@ -132,6 +133,10 @@ class Gateway:
         self._entry = Entry(again, QUEUE, 1)
         self._publish(again, SHOP)
 
+    def press(self, pressure: Pressure) -> None:
+        """Let the log be written fast enough, or not."""
+        self._recorder.pressure = pressure
+
     def wait(self, nanoseconds: int) -> None:
         """Let time pass."""
         end = self.now + nanoseconds
@@ -190,9 +195,11 @@ class History:
             step()
         for _ in range(4):
             self._goes_on()
+        self.gateway.press(Pressure.NONE)
         self.gateway.wait(4 * MINUTE)
 
     def _read(self, published: int | None, counting: Counting = Counting.GO_ON) -> None:
+        self.gateway.press(self._chance.choice((*[Pressure.NONE] * 5, Pressure.MERGE, Pressure.FULL)))
         self.gateway.wait(self._chance.choice((APART, APART, 2 * APART, 40 * SECOND)))
         self.gateway.read(published, counting)
 
