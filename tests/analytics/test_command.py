@@ -106,10 +106,10 @@ def test_without_the_extra_it_is_said_what_brings_it(tmp_path: Path) -> None:
 
 
 def test_the_log_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "LOG").write_text('{"version": 3, "log_id": "x", "next_seq": 1}')
+    (tmp_path / "LOG").write_text('{"version": 4, "log_id": "x", "next_seq": 1}')
     for command in (("report",), ("run", "--output", tmp_path)):
         ended = amqp_gateway("analytics", *command, "--log", tmp_path)
-        assert (ended.code, "of version 3" in ended.errors) == (ExitCode.STATE, True)
+        assert (ended.code, "of version 4" in ended.errors) == (ExitCode.STATE, True)
 
 
 def test_without_java_it_is_said_what_brings_it(tmp_path: Path) -> None:

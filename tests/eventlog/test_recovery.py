@@ -201,7 +201,7 @@ def test_a_complete_segment_with_a_damaged_end_is_left_as_it_is(tmp_path: Path) 
         ('{"version":1,"log_id":"a b","next_seq":1}', "is damaged, it says"),
         ('{"version":1,"log_id":"x","next_seq":0}', "is damaged"),
         ('{"version":0,"log_id":"x"}', "is damaged"),
-        ('{"version":3,"log_id":"x"}', "of version 3, this gateway knows 2"),
+        ('{"version":4,"log_id":"x"}', "of version 4, this gateway knows 3"),
     ],
 )
 def test_an_identity_that_cannot_be_understood_is_refused(tmp_path: Path, text: str, reason: str) -> None:

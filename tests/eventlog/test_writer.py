@@ -45,7 +45,7 @@ async def test_the_first_record_says_which_log_this_is_and_why(tmp_path: Path) -
     identity = json.loads((plant.folder / "LOG").read_text())
     assert start["kind"] == "start"
     assert start["log_id"] == identity["log_id"] == start["values"]["log_id"]
-    assert (start["values"]["version"], start["values"]["why"], start["values"]["boot"]) == (2, "began", 7)
+    assert (start["values"]["version"], start["values"]["why"], start["values"]["boot"]) == (3, "began", 7)
     assert start["values"]["gateway_version"]
     assert start["ingest_ts"] == "2026-11-20T14:05:06.000000Z"
 
