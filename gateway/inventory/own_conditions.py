@@ -34,6 +34,9 @@ LOG_LINES_ALARM: Final = "logLinesLost"
 PROCESSES_ALARM: Final = "processNotStarted"
 """The name of the alarm of processes that cannot be started, which is its condition."""
 
+OWN_CONDITIONS: Final = (AUDIT_HEADS_ALARM, STATE_DISK_ALARM, LOG_LINES_ALARM, PROCESSES_ALARM)
+"""The names of the alarms of this module."""
+
 _CALM: Final = 60 * SECOND
 
 

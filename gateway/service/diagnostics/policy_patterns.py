@@ -18,7 +18,7 @@ from gateway.config.sources import RabbitMqSource
 from gateway.feed.access import GATEWAY_NAME, fits
 from gateway.inventory.certificates import ALARM as CERTIFICATE_ALARM
 from gateway.inventory.inventory import CONDITION as LOG_ALARM
-from gateway.inventory.own_conditions import AUDIT_HEADS_ALARM, LOG_LINES_ALARM, STATE_DISK_ALARM
+from gateway.inventory.own_conditions import OWN_CONDITIONS
 from gateway.inventory.own_events import CLASS_NOT_READABLE_ALARM, OWN_EVENTS, SOURCE_DOWN_ALARM
 from gateway.mapping.override_files import KnownClass, Place, known_of_mappings, nearest
 from gateway.mapping.override_rules import OverrideFile, is_exact
@@ -27,11 +27,9 @@ from gateway.yaml_documents import DocumentFile, complaint_at, read_document
 
 _OWN: Final = "gateway"
 _OWN_ALARMS: Final = (
-    AUDIT_HEADS_ALARM,
-    STATE_DISK_ALARM,
+    *OWN_CONDITIONS,
     CERTIFICATE_ALARM,
     LOG_ALARM,
-    LOG_LINES_ALARM,
     CLASS_NOT_READABLE_ALARM,
     SOURCE_DOWN_ALARM,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,13 @@ def test_an_alarm_that_an_override_adds_is_known(site: Site) -> None:
     text = f"version: 1\nclasses: {{'rabbitmq:queue': {{alarms: {alarm}}}}}\n"
     (site.folder / "overrides.yaml").write_text(text, encoding="utf-8")
     assert not remarks(site, RABBITMQ, {"subscribe": ["rabbitmq:deep"]}, overrides=["overrides.yaml"])
+
+
+def test_each_alarm_of_the_gateway_itself_that_is_documented_is_known(site: Site) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "events.md").read_text("utf-8")
+    alarms = re.findall("alarm `([a-zA-Z]+)` of the gateway itself", text)
+    assert len(alarms) > 4
+    assert not remarks(site, RABBITMQ, {"subscribe": [f"gateway:{alarm}" for alarm in alarms]})
 
 
 def test_a_rule_of_a_policy_file_is_named_with_its_line(site: Site) -> None:
