@@ -25,7 +25,15 @@ from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Direct
 from gateway.model.secrets import SecretRules
 from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, Values, ValueType
-from gateway.policy.decisions import Policy, ReadObject, Subject, Wish, covering, decided_by_covering
+from gateway.policy.decisions import (
+    Policy,
+    ReadObject,
+    Subject,
+    Wish,
+    covering,
+    decided_by_covering,
+    sees_source,
+)
 from gateway.policy.marks import Marks, name_elements
 
 _SECRETS = SecretRules()
@@ -158,24 +166,22 @@ class Planner:
 
         Raises:
             Rejected: ``OBJECT_GONE``, also where another object has the name of the one that is meant;
-                ``SOURCE_DOWN`` until the source was read whole: a front end may show an object from before
-                the core's start.
+                ``SOURCE_DOWN``, if the source exists for the principal, until it was read whole: a front end
+                may show an object from before the core's start.
         """
         source, what = self._inventory.source(request.source), _row(request)
-        if source is None:
-            raise Rejected(Outcome.OBJECT_GONE, f"there is no such object: {what}")
-        entry = source.by_row(request.class_name, request.row)
+        entry = None if source is None else source.by_row(request.class_name, request.row)
         # Of what is not there the same is asked, so that it takes the same time.
+        name = "" if source is None else source.identity.name
         schema = self._classes.any_version(request.class_name) if entry is None else entry.class_record.schema
         stable_name = request.stable_name if entry is None else entry.record.stable_name
-        subject = Subject(source.identity.name, request.class_name, stable_name)
+        subject = Subject(name, request.class_name, stable_name)
         readable = frozenset() if schema is None else self._readable(request.principal, subject, schema)
-        if not readable:
-            entry = None
-        if entry is None:
-            if not _is_being_read(source):
+        is_seen = sees_source(self._policy.roles.rules_of(str(request.principal)), name)
+        if source is None or entry is None or not readable:
+            if source is None or not is_seen or not _is_being_read(source):
                 raise Rejected(Outcome.OBJECT_GONE, f"there is no such object: {what}")
-            text = f"the source {source.identity.name} is {source.state.value}, and {what} is not known yet"
+            text = f"the source {name} is {source.state.value}, and {what} is not known yet"
             raise Rejected(Outcome.SOURCE_DOWN, f"{text}: {source.detail}" if source.detail else text)
         if self._is_another(request, entry):
             text = "the object that was meant has ended, and another one has its name now"

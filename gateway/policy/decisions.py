@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from gateway.feed.access import Patterns, fits
+from gateway.feed.access import NameGrant, Patterns, fits
 from gateway.policy.rules import RoleSet, Rule, is_named
 
 
@@ -168,6 +168,20 @@ def decided_by_covering(rules: Iterable[Rule], wish: Wish) -> Decision:
     if counting:
         return Decision(allowed=True, rule=counting[0])
     return Decision(allowed=False, by_pattern=bool(matching))
+
+
+def source_grants(rules: Iterable[Rule]) -> Iterator[NameGrant]:
+    """Yield the grants and denials of sources: one exists for who may read something of it."""
+    for rule in rules:
+        of_all = "*" in rule.objects and bool({"*", "*:*"} & set(rule.classes)) and "*" in rule.read
+        if (rule.denies and of_all) or (not rule.denies and rule.read):
+            yield NameGrant(rule.sources, denies=rule.denies)
+
+
+def sees_source(rules: Iterable[Rule], source: str) -> bool:
+    """Return whether a source exists by these rules, as `gateway.feed.access.AccessTables.sees_source`."""
+    about = [grant for grant in source_grants(rules) if fits(source, grant.sources)]
+    return bool(about) and not any(grant.denies for grant in about)
 
 
 def counts(rule: Rule, wish: Wish) -> bool:

@@ -18,7 +18,7 @@ from gateway.feed.access import (
 )
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.model.schema import ClassKey
-from gateway.policy.decisions import ReadObject, Subscribe, Wish, counts
+from gateway.policy.decisions import ReadObject, Subscribe, Wish, counts, source_grants
 from gateway.policy.marks import Marks, name_elements
 from gateway.policy.rules import EVERY, FRONT_ENDS, OTHERS, RoleSet, Rule
 
@@ -87,7 +87,7 @@ def _clearance(roles: tuple[str, ...], rules: tuple[Rule, ...]) -> Clearance:
     return Clearance(
         roles,
         _is_unrestricted(rules),
-        tuple(_source_grants(rules)),
+        tuple(source_grants(rules)),
         tuple(
             NameGrant(rule.sources, rule.classes, rule.objects, rule.subscribe, rule.denies)
             for rule in rules
@@ -124,13 +124,6 @@ def _is_of_all(rule: Rule) -> bool:
 
 def _denies_reading(rule: Rule) -> bool:
     return rule.denies and bool(rule.read or rule.subscribe or rule.audit)
-
-
-def _source_grants(rules: Iterable[Rule]) -> Iterator[NameGrant]:
-    for rule in rules:
-        of_all = "*" in rule.objects and bool({"*", "*:*"} & set(rule.classes)) and "*" in rule.read
-        if (rule.denies and of_all) or (not rule.denies and rule.read):
-            yield NameGrant(rule.sources, denies=rule.denies)
 
 
 def _grants(rules: Iterable[Rule], class_name: str, wishes: Sequence[Wish]) -> Iterator[ReadGrant]:

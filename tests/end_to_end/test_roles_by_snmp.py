@@ -22,6 +22,7 @@ from gateway.snmp.ber import NULL, encode_octets
 from tests.components.alike import SURELY_DIFFERENT, rank_sum, without_names
 from tests.components.command_line import Ended, Site, amqp_gateway, new_site, running
 from tests.components.net_snmp import printed, with_modules
+from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
 from tests.hypothesis_profiles import PROVING
@@ -39,6 +40,7 @@ STRANGER = f"stranger-{secrets.token_hex(6)}"
 def policy(virtual_host: VirtualHost) -> Mapping[str, object]:
     """Return roles that show everything, or one queue: others have queues of this name, which come and go."""
     first = {
+        "sources": ["orders"],
         "classes": ["rabbitmq:queue"],
         "objects": [f"{virtual_host.name}|first"],
         "read": ["*"],
@@ -46,7 +48,10 @@ def policy(virtual_host: VirtualHost) -> Mapping[str, object]:
     }
     return {
         "roles": {"shop": {"allow": [first], "deny": [{"objects": ["*"], "read": ["messagesReady"]}]}},
-        "principals": {"snmp:auditor": ["everything"], "snmp:shop": ["shop"], "snmp:curious": ["shop"]},
+        "principals": {
+            **{principal: ["shop"] for principal in ("snmp:shop", "snmp:curious", USER)},
+            "snmp:auditor": ["everything"],
+        },
     }
 
 
@@ -107,8 +112,10 @@ def shown(rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory) -> 
             http.put(f"queues/{virtual_host.path}/{queue}", json={"durable": True}).raise_for_status()
         http.put(f"users/{STRANGER}", json={"password": "x", "tags": ""}).raise_for_status()
         stack.callback(http.delete, f"users/{STRANGER}")
+        # Nothing listens there, so this source is never read.
+        depot = {**source, "management": f"http://127.0.0.1:{free_tcp_port()}"}
         site.configure(
-            sources={"orders": source},
+            sources={"orders": source, "depot": depot},
             snmp={
                 "listen": [f"127.0.0.1:{site.snmp_port}"],
                 "writers": {"auditor": {}, "shop": {}, "curious": {}},
@@ -227,6 +234,30 @@ def test_own_attempts_do_not_show_what_there_is(shown: Shown) -> None:
     absent = [f"{source}.{900_000 + number}" for number in range(HIDDEN)]
     for kind, took in _times(shown, [rows[queue] for queue in hidden], absent).items():
         assert abs(rank_sum(*took)) < SURELY_DIFFERENT, kind
+
+
+def test_own_attempts_do_not_show_that_there_is_a_source(shown: Shown) -> None:
+    """What is asked of a source that is down, of which nothing is read, ends as if there were none."""
+    for words in (("get",), ("tree",), ("explain",), ("invoke", "purge"), ("set", "maxLength=1")):
+        ended = []
+        for source in ("depot", "nowhere"):
+            done = shown.command(words[0], f"{source}/rabbitmq:queue/{shown.virtual_host.name}|x", *words[1:])
+            ended.append((done.code, *(without_names(text, source) for text in (done.output, done.errors))))
+        assert ended[0] == ended[1], words
+        assert ended[0][0] is not ExitCode.OK, words
+    (named,) = (
+        line for line in shown.by_name("snmpwalk", "auditor", "agSourceName") if line.endswith(": depot")
+    )
+    depot = named.partition("[")[2].partition("]")[0]
+    answers = {
+        exists: sorted(_answers(shown, f"{number}.1", f"source-{number}"))
+        for exists, number in ((True, depot), (False, "999999"))
+    }
+    assert answers[True] == answers[False]
+    assert "source-down" not in " ".join(shown.by_name("snmpwalk", "curious", "agOperationEntry"))
+    sources = " ".join(shown.by_name("snmpwalk", "curious", "agSourceName"))
+    assert "orders" in sources
+    assert "depot" not in sources
 
 
 TIMES = 500 if PROVING else 250

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.feed.operations import Action, InvokeMethod, OperationAnswer, ReadFresh, SetElements
+from gateway.model.observations import SourceState, SourceStateSeen
 from gateway.model.operations import MethodCall, ObjectFetch, Outcome, Principal
 from gateway.policy.decisions import Policy
 from gateway.policy.rules import RoleSet, Rule
@@ -38,6 +40,27 @@ def test_an_object_that_may_not_be_read_ends_like_one_that_never_was(works: Work
     assert works.sent == []
     works.ask(action, row=2)
     assert len(works.sent) == 1, "the other one is there"
+
+
+@pytest.mark.parametrize("action", [SetElements({"limit": 9}), InvokeMethod("purge", {}), ReadFresh()])
+@pytest.mark.parametrize("state", list(SourceState))
+def test_a_source_of_which_nothing_is_read_is_like_one_that_never_was(
+    works: Works, action: Action, state: SourceState
+) -> None:
+    other = works.inventory.add_source("other", "any")
+    works.inventory.observed(other, [SourceStateSeen(state, "http://other:15672: refused")], works.now)
+    decided_by(works, CHANGES, Rule("another", sources=("works",), read=("*",)))
+    answers, records = [], []
+    for source in (other.identity.number, 99):
+        answers.append(works.answers[works.ask(action, source=source)])
+        records.append(works.record)
+    hidden, absent = (msgspec.structs.replace(one, request=0) for one in answers)
+    assert hidden == absent
+    hidden_record, absent_record = (
+        msgspec.structs.replace(one.without_object(), number=0, operation_id="") for one in records
+    )
+    assert hidden_record == absent_record
+    assert (records[0].source, records[1].source) == (other.identity.number, 99), "the true record"
 
 
 def test_what_is_set_must_be_read_too_because_it_is_read_back(works: Works) -> None:

@@ -22,6 +22,7 @@ from gateway.policy.decisions import (
     Subject,
     Subscribe,
     decided,
+    sees_source,
 )
 from gateway.policy.marks import Marks
 from gateway.policy.rules import EVERYTHING, Role, RoleSet, Rule
@@ -157,6 +158,13 @@ def test_elements_are_read_as_single_decisions_say(rules: list[Rule]) -> None:
         for position, one in enumerate(record.schema.elements):
             wish = ReadElement(one.name, MARKS.is_private_element(key, one.name))
             assert bool(mask >> position & 1) is decided(rules, subject, wish).allowed
+
+
+@given(st.lists(RULES, max_size=5))
+def test_sources_are_seen_by_the_core_as_by_front_ends(rules: list[Rule]) -> None:
+    received, clearance = of_principal(with_rules(*rules))
+    for source in SOURCES:
+        assert sees_source(rules, source) is received.sees_source(clearance, source)
 
 
 @given(st.lists(RULES, max_size=5))
