@@ -1,0 +1,89 @@
+"""What mappings, and the gateway's own events, keep from a role that does not read what is private."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from gateway.mapping.rules import Mapping
+from gateway.model.schema import ClassKey
+from gateway.model.values import ValueType
+from gateway.policy.marks import Marks
+from tests.components.shipped_mappings import shipped_mappings
+
+_IDENTIFYING: Final = re.compile(
+    r"\b(address\w*|hosts?|users?|clients?|peers?|ur[il]s?|process|person|login|identity|pid|principal|who"
+    r"|product|platform|properties)\b"
+)
+"""Words that name people, clients and places, in the name, label or description of what has a text."""
+
+_TEXTS: Final = frozenset({ValueType.STRING, ValueType.MAP, ValueType.LIST, ValueType.BYTES, None})
+"""Types that have room for a name; ``None`` is any type."""
+
+SHOWN: Final = {
+    # The broker that is monitored, and its machine.
+    "rabbitmq:node.name",
+    "rabbitmq:node.clusterName",
+    "org.apache.qpid.broker:system.nodeName",
+    "openamq.org.server:config.port",
+    "openamq.org.server:config.vhost",
+    "openamq.org.server:config.archive_cmd",
+    # The broker's own side of a connection.
+    "rabbitmq:connection.host",
+    # How and when a client logged in, not who it is.
+    "rabbitmq:connection.authenticationMechanism",
+    "rabbitmq:connection.peerCertificateValidity",
+    "org.apache.qpid.broker:connection.saslMechanism",
+    "openamq.org.server:connection.started",
+    "openamq.org.server:queue_connection.started",
+    # Names of queues and exchanges: an "address" of AMQP 1.0 is one.
+    "rabbitmq:link.address",
+    "rabbitmq:shovel.sourceAddress",
+    "rabbitmq:shovel.destinationAddress",
+    "org.apache.qpid.broker:incoming.source",
+    "org.apache.qpid.broker:outgoing.target",
+    "org.apache.qpid.broker:queue.redirectPeer",
+    # Names that clients and operators make up to tell their links, consumers and domains apart.
+    "rabbitmq:link.name",
+    "rabbitmq:consumer.tag",
+    "org.apache.qpid.broker:incoming.domain",
+    "org.apache.qpid.broker:outgoing.domain",
+    # Properties of queues and bindings.
+    "rabbitmq:binding.propertiesKey",
+    "org.apache.qpid.broker:topic.properties",
+    "org.apache.qpid.broker:topicpolicy.properties",
+    "org.apache.qpid.broker:queuepolicy.properties",
+    # Never has a value.
+    "org.apache.qpid.broker:domain.password",
+}
+"""Texts that such words describe, and that are shown all the same: each is a decision."""
+
+
+def _identifying(mappings: dict[str, Mapping]) -> Iterator[str]:
+    """Yield the elements and arguments with a text that such words describe, and that are not private."""
+    marks = Marks(mappings)
+    for package, mapping in mappings.items():
+        for name, rule in mapping.classes.items():
+            for element, known in {**rule.properties, **rule.statistics}.items():
+                is_shown = not marks.is_private_element(ClassKey(package, name), element)
+                has_text = known.type in _TEXTS and not known.values
+                if is_shown and has_text and _identifies(element, known.label, known.description):
+                    yield f"{package}:{name}.{element}"
+        for name, event in mapping.events.items():
+            for argument, described in event.arguments.items():
+                key = ClassKey(package, name)
+                is_shown = not (marks.is_private_event(key) or marks.is_private_argument(key, argument))
+                has_text = described.type in _TEXTS and not described.values
+                if is_shown and has_text and _identifies(argument, described.label, described.description):
+                    yield f"{package}:{name}.{argument}"
+
+
+def _identifies(name: str, label: str | None, description: str | None) -> bool:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)
+    text = f"{words} {label or ''} {description or ''}".lower()
+    return _IDENTIFYING.search(re.sub(r"virtual hosts?|\bvhosts?\b", "", text)) is not None
+
+
+def test_what_names_an_address_a_host_a_user_or_a_client_is_private_or_a_decision() -> None:
+    assert set(_identifying(dict(shipped_mappings()))) == SHOWN
