@@ -15,6 +15,9 @@ from gateway.policy.decisions import CallMethod, ReadElement, SetElement, Subscr
 _PRIVATE_EVENTS: Final = frozenset({"accessRefused", "policyChanged", "mappingsChanged"})
 """Events of the gateway itself that name principals and addresses."""
 
+_PRIVATE_ARGUMENTS: Final = frozenset({("gatewayStopping", "reason")})
+"""Arguments of events of the gateway itself that name a user and a process: who sent the signal."""
+
 _GATEWAY: Final = "gateway"
 
 
@@ -61,6 +64,8 @@ class Marks:
 
     def is_private_argument(self, key: ClassKey, argument: str) -> bool:
         """Return whether an argument of an event is private."""
+        if key.package == _GATEWAY:
+            return (key.name, argument) in _PRIVATE_ARGUMENTS
         mapping = self._mappings.get(key.package)
         rule = mapping.events.get(key.name) if mapping else None
         known = rule.arguments.get(argument) if rule else None

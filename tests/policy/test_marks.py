@@ -6,10 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import pytest
+
+from gateway.feed.access import AccessTables, Received
+from gateway.feed.records import EventClassRecord
+from gateway.inventory.own_events import OWN_EVENTS
 from gateway.mapping.rules import Mapping
 from gateway.model.schema import ClassKey
 from gateway.model.values import ValueType
 from gateway.policy.marks import Marks
+from gateway.policy.rules import MONITORING, RoleSet
+from gateway.policy.tables import PolicyTables
 from tests.components.shipped_mappings import shipped_mappings
 
 _IDENTIFYING: Final = re.compile(
@@ -87,3 +94,21 @@ def _identifies(name: str, label: str | None, description: str | None) -> bool:
 
 def test_what_names_an_address_a_host_a_user_or_a_client_is_private_or_a_decision() -> None:
     assert set(_identifying(dict(shipped_mappings()))) == SHOWN
+
+
+@pytest.mark.parametrize(
+    ("event", "received"),
+    [
+        ("processEnded", Received.WHOLE),
+        # Its reason is the signal, with the process and the user who sent it.
+        ("gatewayStopping", Received.WITHOUT_PRIVATE),
+        ("accessRefused", Received.NOTHING),
+        ("policyChanged", Received.NOTHING),
+    ],
+)
+def test_what_monitoring_receives_of_the_gateways_own_events(event: str, received: Received) -> None:
+    compiled, tables = PolicyTables(RoleSet(principals={"*": (MONITORING,)}), Marks({})), AccessTables()
+    tables.take(compiled.record)
+    (schema,) = (one for one in OWN_EVENTS if one.key.name == event)
+    tables.take(compiled.event_access(EventClassRecord(1, schema)))
+    assert tables.receives_event(0, 1, "gateway", None) is received
