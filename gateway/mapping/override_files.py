@@ -27,7 +27,7 @@ from gateway.mapping.override_rules import (
 )
 from gateway.mapping.overrides import Overrides, needed_elements
 from gateway.mapping.rules import AlarmRule, ClassRule, EventRule, Mapping, names_in
-from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from gateway.model.schema import Access, ClassKey, ClassSchema, EventSchema
 from gateway.model.values import ValueType
 from gateway.yaml_documents import DocumentFile, complaint_at, in_words, read_document
 
@@ -62,6 +62,7 @@ class KnownClass:
         needed: elements that cannot be excluded.
         named_by: classes (``package:name``) of which the names of its objects are made.
         is_whole: it can have no further elements and methods.
+        settable: elements that can be set.
     """
 
     name: str
@@ -71,6 +72,7 @@ class KnownClass:
     needed: frozenset[str] = frozenset()
     named_by: frozenset[str] = frozenset()
     is_whole: bool = True
+    settable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,7 @@ def _ruled_class(package: str, name: str, rule: ClassRule, is_whole: bool) -> Kn
         frozenset(needed),
         frozenset(_full(package, rule.properties[one].references) for one in index),
         is_whole,
+        frozenset(one for one, element in elements.items() if element.access is Access.READ_WRITE),
     )
 
 
@@ -228,6 +231,7 @@ def _learnt_class(schema: ClassSchema, rule: ClassRule | None) -> KnownClass:
         {} if rule is None else rule.alarms,
         needed_elements(schema, rule),
         frozenset(_full(schema.key.package, e.references) for e in schema.properties if e.index),
+        settable=frozenset(e.name for e in schema.elements if e.access is Access.READ_WRITE),
     )
 
 

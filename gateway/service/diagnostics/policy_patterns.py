@@ -34,6 +34,8 @@ _OWN_ALARMS: Final = (
     SOURCE_DOWN_ALARM,
 )
 
+_SETTABLE: Final = "settable element"
+
 _Rule: TypeAlias = RoleRule | OperationRule
 _Problem: TypeAlias = tuple[Place, str, bool]
 """The keys that lead to a pattern, what is wrong, and whether it is certain."""
@@ -135,12 +137,13 @@ class _KnownNames:
         yield from self._unmatched((*place, "classes"), rule.classes, names, "class", self._is_whole)
         is_certain = all(map(self._is_whole, rule.classes))
         elements = [name for one in matched for name in one.elements]
+        settable = [name for one in matched for name in one.elements if name in one.settable]
         methods = [name for one in matched for name in one.methods]
         of_names = [("invoke", rule.invoke, methods, "method")]
         if isinstance(rule, OperationRule):
-            of_names.append(("set", rule.set, elements, "element"))
+            of_names.append(("set", rule.set, settable, _SETTABLE))
         else:
-            of_names += [("read", rule.read, elements, "element"), ("write", rule.write, elements, "element")]
+            of_names += [("read", rule.read, elements, "element"), ("write", rule.write, settable, _SETTABLE)]
             yield from self._unmatched(
                 (*place, "subscribe"), rule.subscribe, self.events, "event or alarm", self._is_whole
             )

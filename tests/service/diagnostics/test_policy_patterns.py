@@ -50,7 +50,14 @@ QUEUE = "rabbitmq:queue"
             {"classes": [QUEUE], "read": ["name", "mesages"]},
             "read.1: 'mesages' matches no element of rabbitmq:queue: did you mean 'messages'?",
         ),
-        ({"classes": [QUEUE], "write": ["*x*y"]}, "write.0: '*x*y' matches no element of rabbitmq:queue"),
+        (
+            {"classes": ["rabbitmq:vhost"], "write": ["max*", "*x*y"]},
+            "write.1: '*x*y' matches no settable element of rabbitmq:vhost",
+        ),
+        (
+            {"classes": ["rabbitmq:vhost"], "write": ["messages", "maxConnections"]},
+            "write.0: 'messages' matches no settable element of rabbitmq:vhost",
+        ),
         ({"read": ["mesages"]}, "read.0: 'mesages' matches no element of *:*: did you mean 'messages'?"),
         (
             {"classes": [QUEUE], "invoke": ["purg"]},
@@ -108,6 +115,21 @@ def test_each_alarm_of_the_gateway_itself_that_is_documented_is_known(site: Site
     alarms = re.findall("alarm `([a-zA-Z]+)` of the gateway itself", text)
     assert len(alarms) > 4
     assert not remarks(site, RABBITMQ, {"subscribe": [f"gateway:{alarm}" for alarm in alarms]})
+
+
+def test_what_may_be_set_by_a_rule_of_operations_must_be_settable(site: Site) -> None:
+    rule = {"who": ["cli:anna"], "classes": ["rabbitmq:vhost"], "set": ["messages"]}
+    site.configure(sources={"orders": RABBITMQ}, operations={"allow": [rule]})
+    loaded = load_configuration(site.configuration)
+    with pytest.raises(DocumentError) as error:
+        check_patterns(loaded, load_mappings(()))
+    (line,) = (
+        number
+        for number, text in enumerate(site.configuration.read_text("utf-8").splitlines(), 1)
+        if "messages" in text
+    )
+    said = f"{site.configuration}:{line}: operations.allow.0.set.0: 'messages' matches no settable element"
+    assert str(error.value).startswith(said)
 
 
 def test_a_rule_of_a_policy_file_is_named_with_its_line(site: Site) -> None:
