@@ -123,6 +123,12 @@ def as_owner(folder: Path) -> Iterator[None]:
         os.setgroups(groups)
 
 
+def existing(folder: Path) -> Path:
+    """Return a folder that is to be made, or is there: itself, or the nearest one above it that is there."""
+    whole = folder.absolute()
+    return next(one for one in (whole, *whole.parents) if one.is_dir())
+
+
 def reason_of(error: OSError, folder: Path) -> str:
     """Return why a file of the gateway cannot be used; where permission is missing, with what mends that.
 

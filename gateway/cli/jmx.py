@@ -9,6 +9,7 @@ import click
 
 from gateway.cli.options import OUTPUT_FILE
 from gateway.durable_files import write_durably
+from gateway.file_owners import as_owner
 from gateway.jmx.password_hashes import make_hash
 from gateway.jmx.users import PasswordError
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -45,7 +46,8 @@ def password(output: Path | None) -> None:
         click.echo(line)
         return
     try:
-        write_durably(output, f"{line}\n")
+        with as_owner(output.parent):
+            write_durably(output, f"{line}\n")
     except OSError as error:
         raise CommandError(ExitCode.FAILED, f"{output}: cannot be written: {error.strerror}") from error
     click.echo(f"{output}: has the hash; name it as jmx.users.NAME.password: {{ file: {output} }}")

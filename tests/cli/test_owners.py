@@ -171,8 +171,18 @@ def test_what_root_writes_into_the_state_of_another_user_is_that_users(shared: P
     for path in (site.state.path / "log").rglob("*"):
         os.chown(path, OTHER, OTHER)
     os.chown(site.state.path / "log", OTHER, OTHER)
-    for command in (("state", "show"), ("log", "compact"), ("snmp", "user", "list")):
+    rooted = ("mib", "gen", "--root", "1.3.6.1.4.1.99999.1")
+    for command in (("state", "show"), ("log", "compact"), ("snmp", "user", "list"), rooted):
         assert amqp_gateway(*command, "--config", site.configuration).code is ExitCode.OK
+    hashed = subprocess.run(  # noqa: S603  our own command
+        [*COMMAND, "jmx", "password", "--output", str(site.state.path / "secrets" / "jmx-noc")],
+        env=environment(),
+        input="a password of noc\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert hashed.returncode == ExitCode.OK, hashed.stderr
     StateFolder(site.state.path).secret("community")
     with as_owner(shared):
         assert os.geteuid() == 0
@@ -181,6 +191,9 @@ def test_what_root_writes_into_the_state_of_another_user_is_that_users(shared: P
         "state/secrets/snmp-users.json",
         "state/snmp-engine.json",
         "state/secrets/community",
+        "state/secrets/jmx-noc",
+        "state/mibs",
+        "state/mibs/AMQP-GATEWAY-MIB.mib",
     } <= found.keys()
     assert {name for name, owner in found.items() if owner != OTHER} == set()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.durable_files import PUBLIC, write_durably
+from gateway.file_owners import as_owner, existing
 from gateway.snmp.ber import Oid, dotted
 
 ROOT_MODULE: Final = "AMQP-GATEWAY-MIB"
@@ -107,7 +108,7 @@ def rooted_modules(shipped: Path, root: Oid) -> Mapping[str, str]:
 
 
 def write_rooted_modules(shipped: Path, folder: Path, root: Oid, *, dry_run: bool = False) -> list[Path]:
-    """Write all shipped modules below a root into a folder.
+    """Write all shipped modules below a root into a folder, whose owner root is meanwhile.
 
     Args:
         shipped: the folder of the shipped modules.
@@ -123,13 +124,15 @@ def write_rooted_modules(shipped: Path, folder: Path, root: Oid, *, dry_run: boo
         OSError: a file cannot be read or written.
     """
     changed = []
-    for name, text in rooted_modules(shipped, root).items():
-        path = folder / name
-        if not path.exists() or path.read_bytes() != text.encode():
-            changed.append(path)
-            if not dry_run:
-                folder.mkdir(parents=True, exist_ok=True)
-                write_durably(path, text, PUBLIC)
+    texts = rooted_modules(shipped, root)
+    with as_owner(existing(folder)):
+        for name, text in texts.items():
+            path = folder / name
+            if not path.exists() or path.read_bytes() != text.encode():
+                changed.append(path)
+                if not dry_run:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    write_durably(path, text, PUBLIC)
     return changed
 
 
