@@ -13,6 +13,8 @@ from gateway.cli.options import config_option, loaded
 from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.config.places import NoConfigurationError
 from gateway.config.types import ObjectIdentifier
+from gateway.durable_files import PUBLIC, write_durably
+from gateway.file_owners import as_owner, existing
 from gateway.mapping.errors import MappingError
 from gateway.mapping.files import load_mapping, load_shipped_mappings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -209,7 +211,8 @@ def install(config: Path | None, folder: Path | None, *, for_user: bool) -> None
     root, of_site = _root_and_site(config)
     modules = shipped_folder("mibs") if root == DEFAULT_ROOT else place.parent / _INSTALLED_MODULES
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with as_owner(existing(place.parent)):
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if root != DEFAULT_ROOT:
             write_rooted_modules(shipped_folder("mibs"), modules, root)
     except (RootError, OSError) as error:
@@ -220,7 +223,8 @@ def install(config: Path | None, folder: Path | None, *, for_user: bool) -> None
         text = f"{place} exists, and this command did not write it: add the lines above to it"
         raise CommandError(ExitCode.CONFIGURATION, text)
     try:
-        place.write_text(text, encoding="utf-8")
+        with as_owner(place.parent):
+            write_durably(place, text, PUBLIC)
     except OSError as error:
         raise CommandError(ExitCode.CONFIGURATION, f"{place}: cannot be written: {error.strerror}") from error
     click.echo(f"wrote {place}")

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.options import config_option, configured_source, loaded
+from gateway.cli.options import OUTPUT_FILE, config_option, configured_source, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.config.secret_places import SecretError
 from gateway.config.sources import CmlSource
 from gateway.dialects.errors import LocalProtocolError
 from gateway.durable_files import write_durably
+from gateway.file_owners import as_owner
 from gateway.service.diagnostics.checks import check_source
 from gateway.service.diagnostics.source_checks import ask_schema
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -64,7 +65,7 @@ def test_command(name: str, config: Path | None, *, as_json: bool) -> None:
 @config_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUTPUT_FILE,
     metavar="FILE",
     help="File to write, for 'schema_file' of the source; it is replaced. Default: print it.",
 )
@@ -91,7 +92,8 @@ def schema_command(name: str, config: Path | None, out: Path | None) -> None:
         if out is None:
             click.echo(document, nl=False)
         else:
-            write_durably(out, document)
+            with as_owner(out.parent):
+                write_durably(out, document)
     except SecretError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except LocalProtocolError as error:

@@ -14,6 +14,8 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.config.files import load_configuration
 from gateway.config.places import NoConfigurationError
+from gateway.durable_files import PUBLIC, write_durably
+from gateway.file_owners import as_owner, existing
 from gateway.mapping.errors import MappingError
 from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.mapping.override_files import LoadedMappings, load_with_overrides
@@ -173,8 +175,9 @@ def librenms_command(config: Path | None, patterns: tuple[str, ...], folder: Pat
     for name, text in files.items():
         path = folder / name
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            with as_owner(existing(path.parent)):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_durably(path, text, PUBLIC)
         except OSError as error:
             raise CommandError(
                 ExitCode.CONFIGURATION, f"{path}: cannot be written: {error.strerror}"

@@ -65,6 +65,21 @@ def test_a_snmp_conf_gives_all_names_and_no_complaints(tmp_path: Path) -> None:
         assert (done.stdout.startswith(".1.3.6.1."), done.stderr) == (True, ""), name
 
 
+def test_a_snmp_conf_is_not_written_through_a_link(tmp_path: Path) -> None:
+    place, other = tmp_path / "snmp.conf", tmp_path / "other"
+    assert amqp_gateway("mib", "install", "--folder", tmp_path).code is ExitCode.OK
+    place.rename(other)
+    place.symlink_to(other)
+    written = other.read_text()
+    other.write_text(f"{written}# more\n")
+    ended = amqp_gateway("mib", "install", "--folder", tmp_path)
+    assert (ended.code, "is not replaced" in ended.errors) == (ExitCode.CONFIGURATION, True)
+    assert other.read_text() == f"{written}# more\n"
+    other.unlink()
+    assert amqp_gateway("mib", "install", "--folder", tmp_path).code is ExitCode.CONFIGURATION
+    assert not other.exists()
+
+
 def test_a_snmp_conf_that_a_person_wrote_stays_as_it_is(tmp_path: Path) -> None:
     theirs = tmp_path / ".snmp" / "snmp.conf"
     theirs.parent.mkdir()

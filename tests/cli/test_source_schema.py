@@ -48,6 +48,14 @@ def test_the_schema_is_written_for_the_configuration(site: Site, peer: AmqpPeer,
     assert (code, reported.partition(": cannot be written")[0]) == (ExitCode.FAILED, str(nowhere))
 
 
+def test_a_dash_is_no_file_to_write(site: Site, tmp_path: Path) -> None:
+    _configure(site, 1)
+    words = ("source", "schema", "openamq", "--config", site.configuration, "--out", "-")
+    ended = amqp_gateway(*words, folder=tmp_path)
+    assert (ended.code, "write ./- for that" in ended.errors) == (ExitCode.USAGE, True)
+    assert not (tmp_path / "-").exists()
+
+
 def test_only_sources_of_kind_cml_have_one(site_without_state: Site) -> None:
     site = site_without_state
     account = {"user": "x", "password": site.secret("x")}

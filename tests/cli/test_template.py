@@ -54,6 +54,20 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert "cannot be written" in ended.errors
 
 
+def test_no_link_is_written_through(tmp_path: Path) -> None:
+    folder, other = tmp_path / "nms", tmp_path / "other"
+    for _ in range(2):
+        written = amqp_gateway("template", "librenms", "--folder", folder, folder=tmp_path)
+        assert written.code is ExitCode.OK
+    first = tmp_path / written.output.splitlines()[0].removeprefix("wrote ")
+    other.write_text("another's")
+    first.unlink()
+    first.symlink_to(other)
+    ended = amqp_gateway("template", "librenms", "--folder", folder, folder=tmp_path)
+    assert (ended.code, "is not replaced" in ended.errors) == (ExitCode.CONFIGURATION, True)
+    assert other.read_text() == "another's"
+
+
 def test_states_are_bad_by_the_alarms_of_the_configuration(tmp_path: Path) -> None:
     site = new_site(tmp_path)
     (tmp_path / "own.yaml").write_text(
