@@ -39,6 +39,7 @@ _TRY_SECONDS = 1.25
 _GREETING_SECONDS = 2.5
 """Seconds for the greeting of JMX, from the connection on; SNMP and JMX are asked at the same time."""
 
+_CORE_SECONDS: Final = 2.5
 _TRIES = 2
 _REQUEST_IDS = 2**31
 _LOG_SCALARS = (LogScalar.STATE, LogScalar.DETAIL, LogScalar.WAITING, LogScalar.LOST)
@@ -50,6 +51,8 @@ _WAITING = "new objects wait, not shown"
 async def ask(addresses: Addresses, whole: Whole, report: Callable[[str], None]) -> None:
     """Report on SNMP and JMX, as far as they are enabled; within 2.5 s, whatever stands still.
 
+    Without SNMP, which says whether there is a core, the core itself is asked.
+
     Raises:
         CommandError: as `ask_health` and `ask_jmx_health`, with the exit code of the first.
     """
@@ -59,14 +62,14 @@ async def ask(addresses: Addresses, whole: Whole, report: Callable[[str], None])
         running.append(ask_health(addresses, addresses.snmp, whole, of_snmp.append))
     if addresses.jmx is not None:
         running.append(ask_jmx_health(addresses.jmx, of_jmx.append))
+    if addresses.snmp is None:
+        running.append(asyncio.to_thread(_ask_core, addresses))
     outcomes = await asyncio.gather(*running, return_exceptions=True)
     for line in (*of_snmp, *of_jmx):
         report(line)
     if state := state_line(addresses.state_folder):
         report(state)
     failures = [outcome for outcome in outcomes if outcome is not None]
-    if addresses.snmp is None and not failures and not _has_core(addresses):
-        raise CommandError(ExitCode.UNREACHABLE, NO_CORE)
     match failures:
         case [CommandError() as first, CommandError() as second]:
             raise CommandError(first.code, f"{first}\n{second}") from second
@@ -109,21 +112,30 @@ async def ask_health(
         )
 
 
-def _has_core(addresses: Addresses) -> bool:
-    """Return whether a core listens on the feed, also where this cannot be known.
+def _ask_core(addresses: Addresses) -> None:
+    """Check that the core sends its first byte to a new connection on the feed.
 
-    This user may not be permitted to connect to it, or have another ``$XDG_RUNTIME_DIR`` than the gateway.
+    It is not known whether there is a core where this user may not connect, is refused as another user, or
+    has another ``$XDG_RUNTIME_DIR`` than the gateway: that is no failure.
+
+    Raises:
+        CommandError: there is no core, or it stands still.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_CORE_SECONDS)
         try:
             probe.connect(os.fspath(addresses.feed_socket))
-        except ConnectionRefusedError:
-            return False
-        except FileNotFoundError:
-            return addresses.feed is None
+            probe.recv(1)
+        except ConnectionRefusedError as error:
+            raise CommandError(ExitCode.UNREACHABLE, NO_CORE) from error
+        except FileNotFoundError as error:
+            if addresses.feed is not None:
+                raise CommandError(ExitCode.UNREACHABLE, NO_CORE) from error
+        except (TimeoutError, BlockingIOError) as error:  # the latter where too many wait to be accepted
+            text = f"the core has said nothing for {_CORE_SECONDS:g} s: it stands still; see its log"
+            raise CommandError(ExitCode.UNREACHABLE, text) from error
         except OSError:
-            return True
-    return True
+            pass
 
 
 def state_line(folder: Path) -> str:

@@ -90,6 +90,24 @@ async def test_without_snmp_the_core_is_asked_for_at_the_feed(tmp_path: Path) ->
             await ask(addresses_of(loaded), lambda: loaded, lambda _: None)
 
 
+@pytest.mark.parametrize("backlog", [8, 0])
+async def test_without_snmp_a_core_that_stands_still_is_not_healthy(tmp_path: Path, backlog: int) -> None:
+    path = tmp_path / "gateway.yaml"
+    path.write_text("version: 1\nsnmp: {enabled: false}\nfeed: {socket: feed.sock}\n")
+    loaded = load_configuration(path)
+    # The system accepts for a process that was stopped, until its backlog is full.
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other,
+    ):
+        silent.bind(str(loaded.feed_socket))
+        silent.listen(backlog)
+        other.connect(str(loaded.feed_socket))
+        async with asyncio.timeout(5):
+            with pytest.raises(CommandError, match="the core has said nothing for"):
+                await ask(addresses_of(loaded), lambda: loaded, lambda _: None)
+
+
 async def test_an_agent_that_stands_still_is_said_to_soon(tmp_path: Path, certificate: Certificate) -> None:
     files = ServerTls(certificate.certificate, certificate.key)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # which the system accepts for it
