@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from gateway.links.amqp_connection import user_agent
 from gateway.links.credentials import Password
 from gateway.links.credentials_error import CredentialsError
+from gateway.links.http_proxy import HttpProxy, ProxyTransport
 from gateway.links.tls import ClientTls, TlsFileError
 from gateway.model.texts import error_line
 
@@ -73,7 +74,7 @@ class TokenEndpoint:
     client_secret: Password = field(repr=False)
     scope: str
     tls: ClientTls
-    proxy: httpx.Proxy | None = None
+    proxy: HttpProxy | None = None
 
     async def issue(self) -> tuple[SecretStr, float]:
         """Request a token; return it, and the seconds for which it may be used.
@@ -95,7 +96,11 @@ class TokenEndpoint:
         headers = {"accept": "application/json", "accept-encoding": "identity", "user-agent": user_agent()}
         try:
             context = await asyncio.to_thread(self.tls.renewed_context, (self.url,))
-            transport = httpx.AsyncHTTPTransport(verify=context, proxy=self.proxy, trust_env=False)
+            transport: httpx.AsyncBaseTransport = (
+                httpx.AsyncHTTPTransport(verify=context, trust_env=False)
+                if self.proxy is None
+                else ProxyTransport(self.proxy, context, httpx.Limits())
+            )
             async with (
                 asyncio.timeout(REQUEST_SECONDS),
                 httpx.AsyncClient(transport=transport, trust_env=False, timeout=REQUEST_SECONDS) as client,

@@ -14,9 +14,8 @@ from gateway.links.credentials import LoginSecret, Password
 from gateway.links.tls import ClientTls
 
 if TYPE_CHECKING:  # a process that makes no requests over HTTP starts sooner without httpx
-    import httpx
-
     from gateway.links.access_tokens import AccessToken
+    from gateway.links.http_proxy import HttpProxy
 
 _SecretT = TypeVar("_SecretT", bound=LoginSecret)
 
@@ -61,13 +60,25 @@ class Logins:
             lambda: Password(partial(place.read, folder), place.place, partial(place.remark, folder)),
         )
 
+    def proxy(self, settings: ProxySettings | None, folder: Path) -> HttpProxy | None:
+        """Return the proxy for requests over HTTP; ``None`` for none.
+
+        Raises:
+            SecretError: its password cannot be read.
+        """
+        from gateway.links.http_proxy import HttpProxy  # noqa: PLC0415  see above
+
+        if settings is None or settings.user is None or settings.password is None:
+            return None if settings is None else HttpProxy(settings.url)
+        return HttpProxy(settings.url, settings.user, self.password(settings.password, folder))
+
     def _token(
         self, oauth: OAuthSettings, folder: Path, tls: ClientTls, proxy: ProxySettings | None
     ) -> AccessToken:
         from gateway.links.access_tokens import AccessToken, TokenEndpoint  # noqa: PLC0415  see above
 
         client_secret = self.password(oauth.client_secret, folder)
-        through = http_proxy(proxy, folder)
+        through = self.proxy(proxy, folder)
 
         def made() -> AccessToken:
             return AccessToken(
@@ -90,18 +101,3 @@ class Logins:
         # At the same time: each issuer that does not answer takes up to 20 s.
         places += await asyncio.gather(*(one.read_again() for one in secrets if one.is_token))
         return sorted(filter(None, places))
-
-
-def http_proxy(settings: ProxySettings | None, folder: Path) -> httpx.Proxy | None:
-    """Return the proxy for requests over HTTP; ``None`` for none.
-
-    Raises:
-        SecretError: its password cannot be read.
-    """
-    if settings is None:
-        return None
-    import httpx  # noqa: PLC0415  see above
-
-    if settings.user is None or settings.password is None:
-        return httpx.Proxy(settings.url)
-    return httpx.Proxy(settings.url, auth=(settings.user, settings.password.read(folder).get_secret_value()))

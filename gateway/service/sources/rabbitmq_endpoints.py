@@ -16,7 +16,7 @@ from gateway.links.tls import PresentedCertificates, TlsFileError
 from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.endpoints import noted
-from gateway.service.sources.logins import Logins, http_proxy
+from gateway.service.sources.logins import Logins
 from gateway.sources.rabbitmq.http_login import HttpLogin
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
@@ -146,8 +146,8 @@ def management_endpoint(
     except TlsFileError as error:
         raise CommandError(ExitCode.CONFIGURATION, f"{settings.management[0]}: {error}") from error
     first, others = settings.management[0], settings.management[1:]
-    secret = (logins or Logins()).secret(login, folder, tls, settings.proxy)
-    proxy = http_proxy(settings.proxy, folder)
+    logins = logins or Logins()
+    secret, proxy = logins.secret(login, folder, tls, settings.proxy), logins.proxy(settings.proxy, folder)
     return ManagementEndpoint(first, login.user, secret, tls, others=others, source=name, proxy=proxy)
 
 
@@ -189,11 +189,12 @@ def prometheus_reader(
     Raises:
         SecretError: a secret cannot be read.
     """
-    tls, proxy = settings.client_tls(folder), http_proxy(settings.proxy, folder)
+    logins = logins or Logins()
+    tls, proxy = settings.client_tls(folder), logins.proxy(settings.proxy, folder)
     login = settings if settings.prometheus_login == "source" else settings.prometheus_login
     if login is None:
         return PrometheusReader(tls, source=name, proxy=proxy)
-    secret = (logins or Logins()).secret(login, folder, tls, settings.proxy)
+    secret = logins.secret(login, folder, tls, settings.proxy)
     return PrometheusReader(tls, source=name, proxy=proxy, login=HttpLogin(login.user, secret))
 
 

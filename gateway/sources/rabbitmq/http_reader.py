@@ -22,6 +22,7 @@ from gateway.dialects.errors import ProtocolError
 from gateway.links.amqp_connection import addresses_of, user_agent
 from gateway.links.credentials import AnySecret
 from gateway.links.credentials_error import CredentialsError
+from gateway.links.http_proxy import HttpProxy, ProxyTransport
 from gateway.links.reconnecting import NodeChoice
 from gateway.links.tls import SYSTEM_AUTHORITIES, ClientTls, handshake_advice
 from gateway.model.texts import error_line
@@ -111,7 +112,7 @@ class ManagementEndpoint:
     deadline: float = 20.0
     others: tuple[str, ...] = ()
     source: str = ""
-    proxy: httpx.Proxy | None = field(default=None, repr=False)
+    proxy: HttpProxy | None = None
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -140,7 +141,7 @@ def management_client(endpoint: ManagementEndpoint) -> ManagementClient:
         timeout=httpx.Timeout(
             endpoint.deadline, connect=CONNECT_SECONDS if endpoint.others else endpoint.deadline
         ),
-        transport=AddressedTransport(
+        transport=_transport(
             endpoint.tls.renewed_context(endpoint.urls),
             httpx.Limits(max_connections=2, max_keepalive_connections=1, keepalive_expiry=KEPT_SECONDS),
             endpoint.proxy,
@@ -149,6 +150,13 @@ def management_client(endpoint: ManagementEndpoint) -> ManagementClient:
         trust_env=False,
         follow_redirects=False,
     )
+
+
+def _transport(
+    context: ssl.SSLContext, limits: httpx.Limits, proxy: HttpProxy | None
+) -> httpx.AsyncBaseTransport:
+    """Return what sends requests; a proxy looks for the addresses of hosts by itself."""
+    return AddressedTransport(context, limits) if proxy is None else ProxyTransport(proxy, context, limits)
 
 
 class AddressedTransport(httpx.AsyncBaseTransport):
@@ -161,21 +169,15 @@ class AddressedTransport(httpx.AsyncBaseTransport):
     Args:
         context: settings of TLS.
         limits: of the connections that it keeps.
-        proxy: the proxy to which all requests go, which then looks for the addresses; ``None`` for none.
     """
 
-    def __init__(
-        self, context: ssl.SSLContext, limits: httpx.Limits, proxy: httpx.Proxy | None = None
-    ) -> None:
-        self._inner = httpx.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False, proxy=proxy)
-        self._has_proxy = proxy is not None
+    def __init__(self, context: ssl.SSLContext, limits: httpx.Limits) -> None:
+        self._inner = httpx.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False)
         self._answered: dict[str, str] = {}
         self._failed: dict[str, str] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; see the class."""
-        if self._has_proxy:
-            return await self._inner.handle_async_request(request)
         host, port = request.url.host, request.url.port or 0
         *first, last = self._in_order(host, await addresses_of(host, port))
         for address in first:
@@ -251,7 +253,7 @@ class HttpReader:
         nodes: NodeChoice[str] | None = None,
     ) -> None:
         self._deadline = endpoint.deadline
-        self._proxy = "" if endpoint.proxy is None else str(endpoint.proxy.url)
+        self._proxy = "" if endpoint.proxy is None else endpoint.proxy.url
         self._nodes = nodes or NodeChoice(endpoint.urls)
         self._client = management_client(endpoint)
         self._administrator = management_client(administrator) if administrator else self._client
@@ -510,7 +512,7 @@ class PrometheusReader:
         tls: ClientTls = SYSTEM_AUTHORITIES,
         deadline: float = 20.0,
         source: str = "",
-        proxy: httpx.Proxy | None = None,
+        proxy: HttpProxy | None = None,
         login: HttpLogin | None = None,
     ) -> None:
         self._deadline = deadline
@@ -519,7 +521,7 @@ class PrometheusReader:
             auth=login,
             headers={"accept-encoding": "identity", "user-agent": user_agent(source)},
             timeout=httpx.Timeout(deadline, connect=CONNECT_SECONDS),
-            transport=AddressedTransport(
+            transport=_transport(
                 tls.renewed_context(()),  # a broker says where its metrics are
                 httpx.Limits(max_connections=8, max_keepalive_connections=8, keepalive_expiry=KEPT_SECONDS),
                 proxy,

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from gateway.config.sources import RabbitMqSettings
 from gateway.demo.broker import PrivateBroker
 from gateway.links.tls import ServerTls
+from gateway.service.sources.logins import Logins
 from gateway.service.sources.rabbitmq_endpoints import http_reader, prometheus_reader
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
 from gateway.sources.rabbitmq.management_api import Answer, Document, OverviewRequest, Unavailable
@@ -61,6 +62,35 @@ async def test_a_management_api_is_read_by_a_proxy(rabbitmq: PrivateBroker, tmp_
     assert failure_text(answer, "gateway") == (
         "the proxy demands a login: check 'user' and 'password' of 'proxy'"
     )
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("by", ["reload", "refusal"])
+async def test_the_password_of_a_proxy_is_read_again(tmp_path: Path, scheme: str, by: str) -> None:
+    async def serve(_: bytes, writer: asyncio.StreamWriter) -> None:
+        # So that the next request is on another connection, at whose begin the proxy asks for the login.
+        writer.write(response(b"{}", headers="connection: close\r\n"))
+
+    authority, proxy, logins = Authority.make(tmp_path / "authority"), ForwardProxy("anna:mellon"), Logins()
+    serving = server(serve, proves=False) if scheme == "http" else tls_server(authority.confirm("rabbit"))
+    async with serving as url, proxy.serving():
+        own = {"url": proxy.url, "user": "anna", "password": {"file": "mellon"}}
+        trusted = {"ca_file": str(authority.own.certificate)} if scheme == "https" else {}
+        reader = http_reader(settings_of(url, tmp_path, proxy=own, **trusted), tmp_path, logins=logins)
+        async with reader:
+
+            async def is_refused() -> bool:
+                answer = await reader.read(OverviewRequest())
+                return "the proxy" in failure_text(answer, "gateway")
+
+            assert not await is_refused()
+            (tmp_path / "mellon").write_text("elbereth", encoding="utf-8")
+            if by == "reload":
+                assert await logins.read_again() == ["mellon"]
+            proxy.user = "anna:elbereth"
+            if by == "refusal":
+                assert await is_refused(), "this one had the former password"
+            assert not await is_refused()
 
 
 async def test_a_proxy_that_is_not_there_and_one_that_refuses_a_tunnel(tmp_path: Path) -> None:
