@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.options import config_option, lifeline_option, loaded
+from gateway.cli.options import config_option, lifeline_option, loaded, refuse_distrusted
 from gateway.clock import SystemClock
 from gateway.service.processes.agent import run_agent
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -29,5 +29,6 @@ def agent(name: str, config: Path | None, lifeline: int | None) -> None:
             ExitCode.CONFIGURATION,
             f"{configuration.path}: no agent {name!r} under 'agents'; there are: {known}",
         )
+    refuse_distrusted(configuration)
     running = run_agent(configuration, name, SystemClock(), Lifeline(lifeline))
     asyncio.run(until_terminated(running, is_service=True))

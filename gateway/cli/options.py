@@ -57,6 +57,16 @@ def loaded(config: Path | None, copy: Path | None = None) -> LoadedConfiguration
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
+def refuse_distrusted(configuration: LoadedConfiguration) -> None:
+    """Check owners and modes of the files by which peers are known.
+
+    Raises:
+        CommandError: one is not trusted (`LoadedConfiguration.distrusted_file`).
+    """
+    if (distrusted := configuration.distrusted_file()) is not None:
+        raise CommandError(ExitCode.CONFIGURATION, ": ".join(distrusted))
+
+
 def configured_source(configuration: LoadedConfiguration, name: str) -> Source:
     """Return the settings of a source.
 

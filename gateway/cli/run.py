@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.options import config_option, lifeline_option, loaded
+from gateway.cli.options import config_option, lifeline_option, loaded, refuse_distrusted
 from gateway.config.files import LoadedConfiguration
 from gateway.file_owners import reason_of
 from gateway.service.processes.command_errors import command_errors
@@ -24,6 +24,7 @@ from gateway.state_folder import StateError, StateFolder, refuse_root
 def run(config: Path | None, lifeline: int | None) -> None:
     """Run the gateway in the foreground until Ctrl-C or SIGTERM."""
     configuration = loaded(config)
+    refuse_distrusted(configuration)
     try:
         refuse_root(configuration.state_folder)
         with StateFolder(configuration.state_folder).locked() as state_lock:

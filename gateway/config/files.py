@@ -65,20 +65,32 @@ class LoadedConfiguration:
     @property
     def private_keys(self) -> Mapping[str, Path]:
         """The files of private keys of TLS, by the key that names each."""
-        found: dict[str, Path] = {}
-        for place, part in parts_of(self.settings, (ClientTlsSettings, ListenerTls)):
-            name = "key" if isinstance(part, ListenerTls) else "client_key"
-            if (file := getattr(part, name)) is not None:
-                found[f"{place}.{name}"] = self.folder / file
-        return found
+        return dict(self._files_of_tls("client_key", "key"))
 
-    def distrusted_key(self) -> tuple[str, str] | None:
-        """Return the key of the first file of a private key that is not trusted, or its folder, and why."""
-        for key, path in self.private_keys.items():
+    @property
+    def authorities(self) -> Mapping[str, Path]:
+        """The files of trusted authorities of TLS, by the key that names each."""
+        return dict(self._files_of_tls("ca_file", "client_ca"))
+
+    def _files_of_tls(self, of_client: str, of_listener: str) -> Iterator[tuple[str, Path]]:
+        for place, part in parts_of(self.settings, (ClientTlsSettings, ListenerTls)):
+            name = of_listener if isinstance(part, ListenerTls) else of_client
+            if (file := getattr(part, name)) is not None:
+                yield f"{place}.{name}", self.folder / file
+
+    def distrusted_file(self) -> tuple[str, str] | None:
+        """Return the key of the first file that is not trusted, or whose folder is not, and why.
+
+        Looked at are private keys of TLS, files of authorities, and a folder of the log beside the state.
+        """
+        for key, path in (*self.private_keys.items(), *self.authorities.items()):
             for place in (path, path.parent):
                 if reason := distrust(place, *owner_for_root(place)):
                     return key, f"{place} {reason}"
-        return None
+        settings, log = self.settings.log, self.log_folder
+        is_beside = settings.enabled and settings.folder is not None
+        reason = distrust(log, *owner_for_root(log)) if is_beside else ""
+        return ("log.folder", f"{log} {reason}") if reason else None
 
     def secret_remarks(self) -> Iterator[tuple[str, str]]:
         """Yield the key and the text of what is probably not meant so in a file of a secret.

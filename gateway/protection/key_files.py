@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from gateway.durable_files import PRIVATE, PUBLIC, write_durably
-from gateway.file_owners import as_owner, opened
+from gateway.file_owners import as_owner, distrust, opened, owner_for_root
 from gateway.model.times import SECOND
 from gateway.protection.keys import (
     MAX_RING_OCTETS,
@@ -234,6 +234,9 @@ def _accepted(key: Key | None, now: int) -> Key | None:
 
 
 def _read(path: Path, advice: str) -> KeyRing:
+    for place in (path.parent, path):
+        if reason := distrust(place, *owner_for_root(place)):
+            raise KeyRingError(f"{place}: {reason}")
     try:
         with opened(path) as file:
             return read_ring(file.read(MAX_RING_OCTETS + 1))

@@ -287,3 +287,34 @@ def test_a_private_key_that_others_can_change_or_read_is_reported(tmp_path: Path
     (folder / "key").chmod(0o666)
     assert f"metrics.tls.key: {folder / 'key'} can be written by everybody" in refused(site, "check")
     assert any(one.level is Level.PROBLEM for one in file_findings(loaded))
+
+
+@pytest.mark.parametrize("key", ["sources.orders.ca_file", "metrics.tls.client_ca", "log.folder"])
+def test_authorities_and_a_log_that_everybody_can_write_are_refused(tmp_path: Path, key: str) -> None:
+    """With another's authorities a password goes to another's server."""
+    site, folder = new_site(tmp_path), tmp_path / "authorities"
+    for made in ("authorities", "log", "tls"):
+        (tmp_path / made).mkdir()
+    for name in ("authorities/ca", "tls/key", "tls/certificate"):
+        (tmp_path / name).write_text("PEM\n")
+    account = {"user": "gateway", "password": site.secret("sesame")}
+    source = {"kind": "rabbitmq", "management": "https://127.0.0.1:9", "ca_file": "authorities/ca", **account}
+    tls = {"certificate": "tls/certificate", "key": "tls/key", "client_ca": "authorities/ca"}
+    site.configure(
+        sources={"orders": source} if key.startswith("sources") else {},
+        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"]},
+        metrics={"tls": tls} if key.startswith("metrics") else {},
+        log={"folder": "log"},
+    )
+    place = tmp_path / "log" if key == "log.folder" else folder / "ca"
+    for each in [place] if key == "log.folder" else [place, folder]:
+        mode = each.stat().st_mode
+        each.chmod(0o777)
+        for command in ("check", "run"):
+            said = refused(site, command)
+            assert f"{key}: {each} can be written by everybody" in said
+            assert f"chmod o-w {each}" in said
+        each.chmod(mode)
+    place.chmod(0o777)
+    found = list(file_findings(load_configuration(site.configuration)))
+    assert (found[-1].level, found[-1].subject) == (Level.PROBLEM, key)

@@ -35,6 +35,18 @@ def test_private_keys_are_for_their_owner_only(folder: KeyFolder) -> None:
         folder.private("gateway")
 
 
+def test_keys_that_everybody_can_write_are_refused(folder: KeyFolder) -> None:
+    """Who can write the public key of a sender can sign as that sender."""
+    public = folder.public_path("agent")
+    public.chmod(0o666)
+    with pytest.raises(KeyRingError, match=f"can be written by everybody: .* chmod o-w {public}"):
+        WatchedKeys(folder, NAMES)
+    public.chmod(0o644)
+    folder.path.chmod(0o777)
+    with pytest.raises(KeyRingError, match=f"chmod o-w {folder.path}"):
+        folder.public("agent")
+
+
 def test_names_are_those_of_files(folder: KeyFolder) -> None:
     (folder.path / "notes.txt").touch()
     assert folder.names() == ["agent", "agents", "consoles", "gateway"]

@@ -92,7 +92,7 @@ def check_files(loaded: LoadedConfiguration) -> FileRemarks:
         check_owners(loaded.state_folder)
         known = load_with_overrides(loaded.mapping_files, loaded.override_files)
         patterns = check_patterns(loaded, known.mappings)
-        _check_private_keys(loaded)
+        _check_trusted_files(loaded)
         if settings.snmp.community is not None:
             settings.snmp.community.read(folder)
         _check_listeners(settings)
@@ -119,9 +119,9 @@ def check_files(loaded: LoadedConfiguration) -> FileRemarks:
     )
 
 
-def _check_private_keys(loaded: LoadedConfiguration) -> None:
-    """Raise `SecretError` where a file of a private key of TLS is not trusted."""
-    if (distrusted := loaded.distrusted_key()) is not None:
+def _check_trusted_files(loaded: LoadedConfiguration) -> None:
+    """Raise `SecretError` where a file by which peers are known is not trusted, or the log's folder."""
+    if (distrusted := loaded.distrusted_file()) is not None:
         raise SecretError(": ".join(distrusted))
 
 

@@ -86,7 +86,7 @@ def _limits(folder: Path) -> Iterator[Finding]:
 def file_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     """Yield findings about files that others than their owner can change, and secrets that they can read."""
     secrets = {path: key for key, path in (*loaded.secret_files.items(), *loaded.private_keys.items())}
-    for path in (*loaded.trusted_files, *secrets):
+    for path in (*loaded.trusted_files, *loaded.authorities.values(), *secrets):
         subject = secrets.get(path, "")
         if is_writable_by_group(path):
             text = f"{path}: can be written by its group"
@@ -96,7 +96,7 @@ def file_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
         if mode & stat.S_IROTH:
             text = f"{path}: a secret that every user of the machine can read (mode {mode:04o})"
             yield Finding("files", Level.WARNING, text, shlex.join(["chmod", "600", str(path)]), key)
-    if (distrusted := loaded.distrusted_key()) is not None:
+    if (distrusted := loaded.distrusted_file()) is not None:
         key, text = distrusted
         yield Finding("files", Level.PROBLEM, text, subject=key)
     for key, text in loaded.secret_remarks():
