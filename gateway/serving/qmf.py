@@ -19,7 +19,7 @@ from typing import Final, Protocol, TypeAlias
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.event_backlog import EventBacklog, Loss
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
-from gateway.dialects.qmf.statuses import Status
+from gateway.dialects.qmf.statuses import UNKNOWN_OBJECT, Status
 from gateway.dialects.session import (
     Binding,
     Called,
@@ -579,7 +579,9 @@ class QmfRole:
             return self._awake(self._kept(self.session.read_done(asked.handle, failure)))
         if answer.outcome is Outcome.UNKNOWN and answer.code is None:
             return self._left_undecided(answer, asked, now)
-        return self._done(asked, answer.outcome, answer.code, answer.text, answer.values, now)
+        is_absent = answer.has_failed_check and answer.outcome is Outcome.OBJECT_GONE
+        text = UNKNOWN_OBJECT if is_absent else answer.text
+        return self._done(asked, answer.outcome, answer.code, text, answer.values, now)
 
     def _left_undecided(self, answer: OperationAnswer, asked: _Asked, now: int) -> list[RoleEffect]:
         """Answer later, when the outcome is found out: consoles have deadlines, and accept late answers."""

@@ -402,6 +402,15 @@ def test_a_call_that_no_rule_allows_is_refused_with_its_reason(plant: Plant) -> 
     assert "no rule under operations.allow" in answer.text
 
 
+def test_an_object_that_the_console_does_not_see_is_answered_like_one_that_is_not_there(plant: Plant) -> None:
+    plant.is_read(pump())
+    plant.call(3)
+    plant.answered(Outcome.OBJECT_GONE, "there is no such object: row 1 of plant:pump", operation_id="")
+    (answer,) = plant.answers
+    # As qpidd answers an object id that does not exist.
+    assert (answer.outcome, answer.text, answer.code) == (Outcome.OBJECT_GONE, "UnknownObject", 1)
+
+
 def test_an_outcome_that_is_found_out_late_reaches_the_console(plant: Plant) -> None:
     plant.is_read(pump())
     plant.call(3)

@@ -23,7 +23,7 @@ from gateway.dialects.qmf.messages import (
     MethodResponse,
 )
 from gateway.dialects.qmf.model_values import wire_values
-from gateway.dialects.qmf.statuses import FAILED, Status
+from gateway.dialects.qmf.statuses import FAILED, UNKNOWN_OBJECT, Status
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Called, Delivery, ModifyAsked, Note, ReadAsked
 from gateway.model.schema import Argument, Direction, Method
@@ -93,7 +93,7 @@ class AgentCalls:
         """Check a call; return the call for the program, or qpidd's answer to an invalid call."""
         sequence = request.sequence
         if target is None:
-            return MethodResponse(sequence, Status.UNKNOWN_OBJECT, "UnknownObject")
+            return MethodResponse(sequence, Status.UNKNOWN_OBJECT, UNKNOWN_OBJECT)
         try:
             arguments = _understood(request, target)
         except _RefusedError as refused:

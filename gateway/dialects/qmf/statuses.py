@@ -15,6 +15,10 @@ FAILED: Final = 1
 """The completion code of every refusal."""
 
 
+UNKNOWN_OBJECT: Final = "UnknownObject"
+"""The text of qpidd's answer to a call on an object id that it does not know."""
+
+
 class Status(enum.IntEnum):
     """Outcomes of a method; those from 0x10000 on are the agent's own."""
 
