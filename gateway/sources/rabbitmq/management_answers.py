@@ -24,7 +24,6 @@ from gateway.sources.rabbitmq.management_api import (
     Broken,
     CertificatesRequest,
     Contradictory,
-    DetailRequest,
     Document,
     ListingRequest,
     ManagementRequest,
@@ -146,7 +145,8 @@ class ManagementAnswers:
             answer = Unavailable("an error, as where a broker starts")
         fault = self._fault(request, answer)
         if isinstance(answer, Unavailable) and not answer.responded:
-            of_one = isinstance(request, ListingRequest | ObjectRequest | DetailRequest)
+            # A late answer to any one question but that for the overview says nothing about the others.
+            of_one = not isinstance(request, OverviewRequest)
             if (answer.late or answer.cut) and of_one and not self.visibility.failure:
                 self.visibility.waits(self._unanswered_since)
                 if isinstance(request, ListingRequest):

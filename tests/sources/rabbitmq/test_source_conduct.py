@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.session import Binding, Delivery, LinkDown, LinkUp, LossSuspected, TimerExpired
 from gateway.mapping.paths import Json
-from gateway.model.observations import SourceState
+from gateway.model.observations import SourceState, SourceStateSeen
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import (
     LONGEST_PATIENCE,
@@ -21,10 +21,14 @@ from gateway.sources.rabbitmq.management_api import (
     ManagementRequest,
     NotFound,
     NotManagement,
+    ObjectRequest,
     OverviewRequest,
+    OwnerRequest,
     PermissionRequest,
     Refused,
+    SessionsRequest,
     Unavailable,
+    UsedFeaturesRequest,
 )
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.source_events import AnswerReceived, RequestSent
@@ -294,6 +298,38 @@ def test_a_long_wait_for_a_listing_is_no_silence_while_the_broker_answers_others
     for event in (late, TimerExpired()):
         shop.source_does(shop.source.handle(event, begun + 16 * SECOND))
     assert shop.source.status.state is not SourceState.DOWN
+
+
+@pytest.mark.parametrize(
+    "kind", [PermissionRequest, OwnerRequest, SessionsRequest, UsedFeaturesRequest, ObjectRequest]
+)
+@pytest.mark.parametrize("fault", ["late", "cut"])
+def test_a_late_answer_to_one_question_is_no_end_of_the_source(
+    kind: type[ManagementRequest], fault: str
+) -> None:
+    shop = world()
+    shop.broker.add_connection("modern -> us", CONNECTED_AT, protocol="AMQP 1-0")
+    shop.broker.sessions["modern -> us"] = []
+    shop.broker.objects["deprecatedFeature"]["old",] = {"name": "old", "deprecation_phase": "removed"}
+    shop.broker.add_queue("mine", exclusive=True)
+    shop.broker.add_exchange("till", "/")
+    shop.run(30)
+    unanswered = Unavailable("no answer within 20 s", late=fault == "late", cut=fault == "cut")
+    shop.broker.failure = lambda request: unanswered if isinstance(request, kind) else None
+    before, since = len(shop.broker.requests), len(shop.observed)
+    shop.broker.add_vhost("young")
+    shop.broker.add_queue("new", exclusive=True)
+    shop.broker.objects["exchange"].pop(("/", "till"))  # it is asked whether it is gone
+    shop.source_does(shop.source.handle(LossSuspected("all is read again", shop.now), shop.now))
+    shop.run(100)
+    assert any(isinstance(request, kind) for request in shop.broker.requests[before:])
+    states = {one.state for one in shop.observed[since:] if isinstance(one, SourceStateSeen)}
+    assert SourceState.DOWN not in states
+    assert shop.value("queue", "orders", "messages") == 3
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    assert shop.value("vhost", "young", "state") == "running"
+    assert shop.source.status.state is SourceState.SYNCHRONISED
 
 
 def test_a_source_reads_as_soon_as_its_events_are_connected_again() -> None:
