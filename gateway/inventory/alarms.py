@@ -4,7 +4,8 @@ The first report of a condition raises its alarm, and later reports confirm it. 
 predicate of the mapping on its elements) decide in the end, because an event may be lost. But values may lag
 behind an event (RabbitMQ's HTTP statistics do, by seconds): so for `HOLD` after an event a predicate that
 contradicts it is not evaluated, and afterwards it is. A rule with ``hold_down`` is for conditions that pass
-by themselves, as while a node starts: its predicate must hold for as long before it raises. Where no
+by themselves, as while a node starts: its predicate must hold for as long before it raises. One with
+``absent_is_unknown`` is for elements of a reading that may fail: an absent value decides nothing. Where no
 predicate has the alarm's name, only an event clears it, or the end of its object.
 
 Active alarms are kept in the instance index over a restart of the gateway: the first complete resync shows
@@ -287,6 +288,10 @@ class Predicate:
             return value >= lasts_to
         return self._equals(value)
 
+    def decides(self, values: Mapping[int, FeedValue]) -> bool:
+        """Return whether these values say if the condition lasts; an absent one may be unknown."""
+        return not self.rule.absent_is_unknown or values.get(self.position) is not None
+
     def text(self, record: ObjectRecord) -> str:
         """Return the text of the alarm of an object that has the condition."""
         return line_from(self.rule.text, lambda name: self._text_of(name, record))
@@ -514,6 +519,8 @@ class AlarmEvaluator:
     def _look(
         self, predicate: Predicate, entry: Entry, link: ObjectLink, now: int, *, waited: bool = False
     ) -> None:
+        if not predicate.decides(entry.record.values):
+            return
         key = AlarmKey(predicate.name, link)
         active = key in self._alarms
         holds = predicate.holds(entry.record.values, active=active)

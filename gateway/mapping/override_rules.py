@@ -85,6 +85,7 @@ class AlarmOverride(StrictModel):
     at_least: int | float | None = None
     clear_below: int | float | None = None
     hold_down: bool | None = None
+    absent_is_unknown: bool | None = None
     severity: SeverityName | None = None
     text: Text | None = None
     description: Text | None = None

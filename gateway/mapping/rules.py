@@ -164,7 +164,8 @@ class AlarmRule(StrictModel):
     its object. Exactly one test decides.
 
     Attributes:
-        element: property or statistic that is tested; an absent value raises nothing.
+        element: property or statistic that is tested; an absent value raises nothing, and clears.
+        absent_is_unknown: an absent value clears nothing: the element comes of a reading that may fail.
         equals: raised while the value is this.
         not_empty: raised while a list, map or text has anything in it.
         at_least: raised from this value on; cleared below ``clear_below`` where that is given.
@@ -173,6 +174,7 @@ class AlarmRule(StrictModel):
     """
 
     element: Name
+    absent_is_unknown: bool = False
     equals: bool | int | str | None = None
     not_empty: bool = False
     at_least: int | float | None = None

@@ -100,6 +100,50 @@ def test_a_queue_that_is_down_while_its_node_starts_raises_no_alarm(playbook: Pl
     assert standing(playbook) == []
 
 
+def deprecated(*, used: bool | None) -> ObjectSeen:
+    return seen("deprecatedFeature", {"name": "old", "gateway": {"in_use": used}})
+
+
+def node(**gateway: Json) -> ObjectSeen:
+    return seen("node", {"name": "rabbit@a", "running": True, "gateway": gateway})
+
+
+@pytest.mark.parametrize(
+    ("shown", "unknown", "over"),
+    [
+        (deprecated(used=True), deprecated(used=None), deprecated(used=False)),
+        (node(certificates_expiring=True), node(), node(certificates_expiring=False)),
+        (orders(state="crashed"), orders(state=None), orders()),
+        (
+            seen("vhost", {"name": "/", "gateway": {"state": "stopped"}}),
+            seen("vhost", {"name": "/", "gateway": {"state": None}}),
+            seen("vhost", {"name": "/", "gateway": {"state": "running"}}),
+        ),
+    ],
+    ids=["deprecated feature", "certificate", "queue", "virtual host"],
+)
+def test_a_reading_that_fails_neither_raises_nor_clears(
+    playbook: Playbook, shown: ObjectSeen, unknown: ObjectSeen, over: ObjectSeen
+) -> None:
+    assert not alarms([*playbook.publish(unknown), *playbook.tick(20)])
+    (raised,) = alarms([*playbook.publish(shown), *playbook.tick(20)])
+    assert not alarms([*playbook.publish(unknown), *playbook.tick(60)])
+    assert standing(playbook) == [raised.name]
+    (cleared,) = alarms([*playbook.publish(over), *playbook.tick(20)])
+    assert (cleared.name, bool(cleared.cleared)) == (raised.name, True)
+
+
+def test_every_alarm_of_an_element_that_may_be_unknown_stays_while_it_is() -> None:
+    """Of a node that does not run nothing else is known, and its resources are short no more."""
+    decided = {
+        name
+        for one in MAPPING.classes.values()
+        for name, rule in one.alarms.items()
+        if not rule.absent_is_unknown
+    }
+    assert decided == {"memoryAlarm", "diskFreeAlarm", "partitioned"}
+
+
 def test_a_queue_that_stays_down_raises_an_alarm(playbook: Playbook) -> None:
     classic = {"type": "classic", "members": None, "online": None}
     assert not alarms(playbook.publish(orders(**classic, state="down")))

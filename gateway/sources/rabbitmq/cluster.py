@@ -145,6 +145,8 @@ class Nodes:
             if restarted:
                 self.details.forget(name)
             added |= self.details.of(name, sampled)
+            if name in self._listeners and not any(map(_uses_tls, self._listeners[name])):
+                added["certificates_expiring"] = False  # its check names listeners with TLS only
             return {**node, "gateway": added}, restarted
         self._dated.discard(name)
         if not is_running or (name in self._starts and not self.statistics_off):
@@ -207,8 +209,7 @@ class Nodes:
 
     def questions(self, now: int) -> Iterator[DetailRequest]:
         """Return what is to be asked now for details of nodes."""
-        listeners = [str(one) for texts in self._listeners.values() for one in texts]
-        has_tls = any(text.startswith("https") or "/ssl " in text for text in listeners)
+        has_tls = any(_uses_tls(one) for texts in self._listeners.values() for one in texts)
         return self.details.to_ask(self.running, now, has_tls=has_tls)
 
     @property
@@ -316,6 +317,12 @@ def _listeners_in(overview: Mapping[str, Json]) -> dict[str, list[Json]]:
             host = f"[{address}]" if ":" in address else address
             found.setdefault(node, []).append(f"{protocol} {host}:{port}")
     return {node: [*sorted(map(str, texts))[:MAX_LISTENERS]] for node, texts in found.items()}
+
+
+def _uses_tls(listener: Json) -> bool:
+    """Return whether a listener, as `_listeners_in` returns it, has a certificate."""
+    text = str(listener)
+    return text.startswith("https") or "/ssl " in text
 
 
 class VirtualHosts:
@@ -661,12 +668,16 @@ class ResourceAlarms:
                 self._blocked_at = 0
 
     def completed(self, node: Mapping[str, Json], began: int) -> Mapping[str, Json]:
-        """Return a node of a listing that began at ``began``, with the alarms that events reported since."""
+        """Return a node of a listing that began at ``began``, with the alarms that events reported since.
+
+        An alarm of a running node that the listing leaves out is what it was.
+        """
         name = node.get("name")
         raised: dict[str, Json] = {}
         for element, resource in _LISTED.items():
             known = self._alarms.get((name, resource)) if isinstance(name, str) else None
-            if known is not None and known.noticed > began - LAG:
+            left_out = node.get("running") is True and not isinstance(node.get(element), bool)
+            if known is not None and (left_out or known.noticed > began - LAG):
                 raised[element] = known.raised
         return {**node, **raised} if raised else node
 

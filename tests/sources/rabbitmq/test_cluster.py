@@ -10,7 +10,7 @@ import pytest
 from gateway.dialects.session import LinkDown, LinkUp
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
-from gateway.model.times import MILLISECOND, SECOND
+from gateway.model.times import MILLISECOND, MINUTE, SECOND
 from gateway.sources.rabbitmq.cluster import RECOVERY, Features, Nodes, ResourceAlarms
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -422,6 +422,17 @@ def test_an_alarms_event_that_waited_does_not_outweigh_what_nodes_report_since()
         assert alarms.completed(node, now)["mem_alarm"] is shown
         alarms.listed(node, now)
         assert alarms.blocked is shown
+
+
+@pytest.mark.parametrize(("running", "shown"), [(True, True), (False, None)])
+def test_a_document_of_a_running_node_without_its_alarms_ends_none(
+    *, running: bool, shown: bool | None
+) -> None:
+    alarms, now = ResourceAlarms(), 1_000 * SECOND
+    alarms.listed({"name": "rabbit@one", "running": True, "mem_alarm": True}, now)
+    poor: dict[str, Json] = {"name": "rabbit@one", "running": running}
+    alarms.listed(poor, now + MINUTE)
+    assert alarms.completed(poor, now + MINUTE).get("mem_alarm") is shown
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,11 @@ def test_a_node_without_tls_is_not_asked_for_certificates() -> None:
     shop.run(200)
     assert certificate_questions(shop) == 0
     assert shop.value("node", NODE, "certificatesExpire") is None
+    assert shop.value("node", NODE, "certificatesExpiring") is None, "its listeners are not known"
+    shop.broker.listeners = [{"node": NODE, "protocol": "amqp", "ip_address": "::", "port": 5672}]
+    shop.run(200)
+    assert shop.value("node", NODE, "certificatesExpiring") is False, "an alarm of before is over"
+    assert certificate_questions(shop) == 0
 
 
 @pytest.mark.parametrize("failure", [Broken("status 500"), NotFound(), Unavailable("late", late=True)])
