@@ -75,7 +75,8 @@ def playbook(tmp_path: Path) -> Playbook:
 def test_a_queue_in_a_minority_names_the_nodes_whose_replica_is_online(
     playbook: Playbook, state: str
 ) -> None:
-    records = playbook.publish(orders(online=["rabbit@c"], state=state))
+    assert not alarms(playbook.publish(orders(online=["rabbit@c"], state=state)))
+    records = playbook.tick(16)
     (alarm,), (event,) = alarms(records), events(records)
     assert (alarm.name, alarm.text) == ("queueMinority", MINORITY)
     assert (event.state, event.text) == (EventState.RAISED, MINORITY)
@@ -90,12 +91,21 @@ def test_a_stream_that_elects_its_leader_raises_no_alarm(playbook: Playbook) -> 
     assert standing(playbook) == ["queueDown"]
 
 
-def test_a_queue_that_is_down_while_its_node_starts_raises_no_alarm(playbook: Playbook) -> None:
-    classic = {"type": "classic", "members": None, "online": None}
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        *({"type": "classic", "members": None, "online": None, "state": one} for one in ("down", "crashed")),
+        {"online": ["rabbit@c"], "state": "minority"},
+    ],
+    ids=lambda one: one["state"],
+)
+def test_a_queue_that_is_in_trouble_while_its_node_starts_raises_no_alarm(
+    playbook: Playbook, trouble: dict[str, Json]
+) -> None:
     for _ in range(5):
-        assert not alarms(playbook.publish(orders(**classic, state="down")))
+        assert not alarms(playbook.publish(orders(**trouble)))
         assert not alarms(playbook.tick(14))
-        assert not alarms(playbook.publish(orders(**classic, state="running")))
+        assert not alarms(playbook.publish(orders()))
         assert not alarms(playbook.tick(14))
     assert standing(playbook) == []
 
