@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from gateway.feed.records import EventRecord, GapRecord
-from gateway.model.observations import EventState, Gap, Severity, SourceState, SourceStateSeen
+from gateway.model.observations import (
+    ClassNotReadable,
+    EventState,
+    Gap,
+    Severity,
+    SourceState,
+    SourceStateSeen,
+)
 from gateway.model.times import SECOND
 from tests.inventory.playbook import NOW, Playbook, of, vhost
 
@@ -69,6 +76,27 @@ def test_staleness_is_not_the_end(playbook: Playbook) -> None:
 def test_a_source_that_is_lost_during_a_resync_was_trusted_before(playbook: Playbook) -> None:
     reported(playbook, SourceState.SYNCHRONISED)
     assert len(reported(playbook, SourceState.SYNCHRONISING, SourceState.CONNECTING)) == 1
+
+
+@pytest.mark.parametrize(
+    ("partly", "text"),
+    [
+        (False, "cannot be read since 1970-01-01T00:00:05Z: why; what is known of its objects is stale"),
+        (True, "is read in part since 1970-01-01T00:00:05Z: why; the others of its objects are stale"),
+    ],
+    ids=["whole", "part"],
+)
+def test_a_class_that_is_not_read_is_an_alarm_until_it_is(
+    playbook: Playbook, *, partly: bool, text: str
+) -> None:
+    reported(playbook, SourceState.SYNCHRONISED)
+    lacking = (ClassNotReadable("shop:queue", "why", 5 * SECOND, partly),)
+    degraded = SourceStateSeen(SourceState.DEGRADED, not_readable=lacking)
+    events = of(EventRecord, [*playbook.publish(degraded), *playbook.publish(degraded)])
+    condition = 'classNotReadable "shop:queue"'
+    assert brief(events) == [(f"shop: shop:queue {text}", Severity.MINOR, RAISED, condition)]
+    again = reported(playbook, SourceState.SYNCHRONISED)
+    assert brief(again) == [("shop: shop:queue is read again", Severity.CLEARED, CLEARED, condition)]
 
 
 def test_a_gap_is_a_record_and_an_event(playbook: Playbook) -> None:

@@ -544,6 +544,7 @@ class ManagementAnswers:
         self.plan.missing(request, ended)
         self._give_up(request)
         self.visibility.reads(request.class_name, ended)
+        self.visibility.documents_unreadable(request.class_name, (), 0, ended)
         self.visibility.listed(request.class_name, ended)
         changes = self._view.known.unread(request.class_name, ended, ended)
         return [*self._stream.apply(changes), *self.serve(ended)]
@@ -593,7 +594,7 @@ class ManagementAnswers:
             ["/".join(name.parts) for name in names] for names in (listing.unreadable, listing.ambiguous)
         )
         self.visibility.documents_unreadable(
-            listing.class_name, unreadable, listing.unnamed, listing.unlisted, ambiguous
+            listing.class_name, unreadable, listing.unnamed, now, listing.unlisted, ambiguous
         )
         self.metrics.listed(listing, now)
         self._read_permissions(finished, now)

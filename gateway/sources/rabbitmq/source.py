@@ -367,9 +367,10 @@ class RabbitMqSource:
 
     @property
     def _not_readable(self) -> tuple[ClassNotReadable, ...]:
+        whole, partly = self._visibility.not_readable, self._visibility.read_in_part
         return tuple(
-            ClassNotReadable(self._readers[name].schema.class_name, reason, since)
-            for name, (reason, since) in self._visibility.not_readable.items()
+            ClassNotReadable(self._readers[name].schema.class_name, reason, since, name not in whole)
+            for name, (reason, since) in (partly | whole).items()
         )
 
     def _regained(self, now: int) -> list[Gap]:

@@ -117,6 +117,23 @@ class _Unreadable:
     expected: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Partly:
+    """The text about a class of which a listing shows some objects only, or some in no readable form.
+
+    Attributes:
+        text: the text.
+        since: when that began (ns).
+        names: the objects that are in no readable form; an empty name stands for all without one.
+        lasts: it is no matter of one moment, as the document of a connection that is being closed.
+    """
+
+    text: str
+    since: int
+    names: frozenset[str]
+    lasts: bool
+
+
 def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: str, writer: str = "") -> str:
     """Return the text about what may not or cannot be read; ``writer``, if any, reads as administrator."""
     if isinstance(refusal, Refused) and is_administrative(request):
@@ -228,8 +245,7 @@ class Visibility:
         self._unlisted = set(self._listed)
         self._unlistable: frozenset[str] = frozenset()
         self._refusals: dict[str, _Unreadable] = {}
-        self._malformed: dict[str, str] = {}
-        self._unlisted_objects: dict[str, int] = {}
+        self._partly: dict[str, _Partly] = {}
         self.was_complete = False
         self._read_at: dict[str, int] = {}
         self._unread_since: dict[str, int] = {}
@@ -293,37 +309,49 @@ class Visibility:
             if name in self._listed and not one.expected
         }
 
+    @property
+    def read_in_part(self) -> dict[str, tuple[str, int]]:
+        """The listed classes of which some objects are stale, and the others are read: as `not_readable`."""
+        return {name: (one.text, one.since) for name, one in self._partly.items() if one.lasts}
+
     def documents_unreadable(
         self,
         class_name: str,
         names: Iterable[str],
         unnamed: int,
+        now: int,
         unlisted: int = 0,
         ambiguous: Collection[str] = (),
     ) -> None:
         """Note which objects of a class a listing showed in a form that cannot be read, or lacked wrongly.
 
-        The ``ambiguous`` ones were on one page twice, with different values.
+        The ``ambiguous`` ones were on one page twice, with different values. What one listing shows so may be
+        a matter of the moment, as where something is made or closed; what two show of one object lasts.
         """
-        self._malformed.pop(class_name, None)
-        self._unlisted_objects[class_name] = unlisted
+        former = self._partly.pop(class_name, None)
         readable = sorted(names)
+        text = ""
         if count := len(readable) + unnamed:
             named = f" ({_some(readable, count)})" if readable else ""
-            self._malformed[class_name] = f"of class {class_name} {count} cannot be read{named}"
+            text = f"of class {class_name} {count} cannot be read{named}"
         elif ambiguous:
             named = _some(sorted(ambiguous), len(ambiguous))
             text = f"the broker lists {len(ambiguous)} of class {class_name} twice, with different values"
-            self._malformed[class_name] = f"{text} ({named}): their former values stay"
+            text = f"{text} ({named}): their former values stay"
         elif unlisted:
             text = f"the broker lists class {class_name} without {unlisted} objects that may exist"
-            self._malformed[class_name] = text
+        if text:
+            shown = frozenset((*readable, *ambiguous, *[""] * bool(unnamed)))
+            lasts = unlisted > 0 or (former is not None and not former.names.isdisjoint(shown))
+            since = former.since if former is not None else now
+            self._partly[class_name] = _Partly(text, since, shown, lasts)
 
     def statistics_switched(self, unlistable: Iterable[str]) -> None:
         """Set the classes that cannot be listed because the broker's statistics are off; may be none."""
         self._unlistable = frozenset(unlistable)
         self._unlisted -= self._unlistable
         for class_name in self._unlistable:
+            self._partly.pop(class_name, None)
             self._refusals.pop(class_name, None)
             self._unread_since.pop(class_name, None)
 
@@ -350,6 +378,7 @@ class Visibility:
         fails = isinstance(refusal, Broken) and not refusal.permanent
         expected = withheld and not (self._writer and isinstance(refusal, Refused) and refusal.login)
         self._refusals[place] = _Unreadable(text, refusal.reason, withheld, fails, expected)
+        self._partly.pop(place, None)
         if isinstance(request, ListingRequest):
             self._progress.pop(request.collection, None)
         self._unlisted.discard(place)
@@ -475,7 +504,7 @@ class Visibility:
         if self.statistics_off:
             parts.append(STATISTICS_OF_METRICS if counted else STATISTICS_OFF)
         parts += self._refused_texts(withheld=False)
-        parts += self._malformed.values()
+        parts += [one.text for one in self._partly.values()]
         if self.events_missing:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
         if self.catching_up:
@@ -489,7 +518,7 @@ class Visibility:
         # Last, because SNMP cuts a long line, and this part is always there without a writer.
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
-        fails = self.not_readable or any(self._unlisted_objects.values()) or overdue
+        fails = self.not_readable or self.read_in_part or overdue
         trusted = SourceState.DEGRADED if fails else SourceState.SYNCHRONISED
         state = trusted if known else SourceState.SYNCHRONISING
         waits = bool(self.without_majority)

@@ -68,6 +68,13 @@ def seen(shop: World, class_name: str) -> list[ObjectSeen]:
     return [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == class_name]
 
 
+def read_in_part(shop: World) -> dict[str, str]:
+    """Return the classes about which there is an alarm although some of each are read, with the reasons."""
+    (state,) = [one for one in shop.observed if isinstance(one, SourceStateSeen)][-1:]
+    assert (state.state is SourceState.DEGRADED) is bool(state.not_readable)
+    return {one.class_name: one.reason for one in state.not_readable if one.partly}
+
+
 def ends(shop: World, since: int = 0) -> list[str]:
     return [one.key.name for one in shop.observed[since:] if isinstance(one, ObjectSeen) and one.deleted]
 
@@ -342,6 +349,7 @@ def test_empty_listings_prove_nothing_where_requests_for_the_objects_fail(answer
     again.run(90)
     assert again.names("queue") == ["//orders"]
     assert (again.source.status.state, ends(again)) == (SourceState.DEGRADED, [])
+    assert "without 1 objects that may exist" in read_in_part(again)["rabbitmq:queue"]
 
     again.broker.failure = lambda _: None
     del again.broker.objects["queue"]["/", "orders"]
@@ -505,10 +513,35 @@ def test_a_document_that_cannot_be_read_loses_that_object_only() -> None:
     assert unread(shop, "queue") == {"//orders": True, "//other": False}
     assert shop.value("queue", "other", "messages") == 2
     assert shop.source.status.detail == "of class queue 1 cannot be read ('//orders')"
+    assert read_in_part(shop) == {"rabbitmq:queue": shop.source.status.detail}
     shop.broker.objects["queue"]["/", "orders"]["durable"] = True
     shop.run(20)
     assert not any(unread(shop, "queue").values())
     assert shop.source.status.detail == ""
+    assert read_in_part(shop) == {}
+
+
+def test_documents_that_are_poor_for_a_moment_are_no_alarm() -> None:
+    """As those of connections that are being closed, each time others."""
+    shop = world()
+    for name in ("one", "two"):
+        shop.broker.add_queue(name)
+    shop.run(20)
+    since, queues, readings = len(shop.observed), shop.broker.objects["queue"], 0
+
+    def poor(request: ManagementRequest) -> Answer | None:
+        nonlocal readings
+        if isinstance(request, ListingRequest) and request.class_name == "queue":
+            readings += 1
+            for number, name in enumerate(("one", "two")):
+                queues["/", name]["durable"] = True if (readings + number) % 2 else "perhaps"
+        return None
+
+    shop.broker.failure = poor
+    shop.run(40)
+    assert readings > 4
+    states = {one.state for one in shop.observed[since:] if isinstance(one, SourceStateSeen)}
+    assert states == {SourceState.SYNCHRONISED}
 
 
 @pytest.mark.parametrize("differ", [True, False])
@@ -533,6 +566,7 @@ def test_of_two_documents_of_one_name_that_differ_neither_is_taken(*, differ: bo
     assert ends(shop, since) == []
     text = "the broker lists 1 of class queue twice, with different values ('//orders')"
     assert shop.source.status.detail == (f"{text}: their former values stay" if differ else "")
+    assert read_in_part(shop).keys() == ({"rabbitmq:queue"} if differ else set())
     shop.broker.failure = lambda _: None
     shop.run(40)
     assert not any(unread(shop, "queue").values())
@@ -555,6 +589,7 @@ def test_a_document_without_a_name_may_be_of_any_object_that_seems_to_be_lacking
     assert unread(again, "queue") == {"//orders": True, "//other": False}
     assert again.source.synchronised
     assert "of class queue 1 cannot be read" in again.source.status.detail
+    assert read_in_part(again).keys() == {"rabbitmq:queue"}
     del again.broker.objects["queue"]["/", "orders"]
     again.broker.failure = lambda _: None
     again.run(40)
@@ -572,6 +607,7 @@ def test_a_listing_without_any_exchange_of_a_virtual_host_that_may_be_read_is_pa
     assert unread(shop, "exchange") == {name: name.startswith("team/") for name in names}
     assert ends(shop) == []
     assert shop.source.status.detail == "of class exchange 1 cannot be read"
+    assert read_in_part(shop).keys() == {"rabbitmq:exchange"}
     exchanges.update(omitted)
     shop.run(30)
     assert not any(unread(shop, "exchange").values())
