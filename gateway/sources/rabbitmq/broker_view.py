@@ -412,8 +412,8 @@ class BrokerView:
             ]
             # As far as is known it may be read: then the listing is partial, and proves no end.
             listing.unnamed += sum(1 for host in questioned if self.hosts.permitted(host))
-        elif listing.class_name == FEATURE_FLAG:
-            self.features.flags_listed()
+        elif listing.class_name in {FEATURE_FLAG, DEPRECATED_FEATURE}:
+            self._features_listed(listing)
         elif listing.class_name == "node":
             self.nodes.retain({name.leaf for name in listing.seen})
             changes += self.counters.nodes_listed(now)
@@ -442,6 +442,13 @@ class BrokerView:
         for host in questioned:
             self.hosts.question(host)
         return Finished(changes + gone, suspects, questioned, regained, learned)
+
+    def _features_listed(self, listing: Listing) -> None:
+        """Take the end of a listing of features: a broker that has such a collection has some of them."""
+        is_partial = not listing.seen and any(True for _ in self.known.of_class(listing.class_name))
+        listing.unnamed += is_partial
+        if listing.class_name == FEATURE_FLAG and not is_partial:
+            self.features.flags_listed()
 
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
         """Take note that an object answered 404 to a request made at ``asked`` (ns)."""

@@ -613,7 +613,7 @@ class ManagementAnswers:
                 self.plan.nodes_dated()
             elif self.plan.awaits_nodes(now):
                 self.plan.poll_soon(now + AGAIN, "node")
-        self._suspect(listing.class_name, finished.suspects, now)
+        self._suspect(listing, finished.suspects, now)
         if listing.lean:
             # What it lacks must still be read.
             collection = self._readers[listing.class_name].rule.listing
@@ -632,30 +632,33 @@ class ManagementAnswers:
         for name in again:
             self.plan.poll_soon(now + AGAIN, name)
 
-    def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
+    def _suspect(self, listing: Listing, suspects: list[ObjectName], now: int) -> None:
         """Ask missing objects whether they are gone, or at least some of them, and list the class again.
 
         Anonymous consumers, whose ends no event reports, wait for the next listing: otherwise each client of
         AMQP 1.0 that leaves would cause a listing. So do shovels and federation links, which are missing for
         a moment while they are restarted.
         """
-        if class_name in FORWARDERS:
+        class_name = listing.class_name
+        to_ask = self._singly.to_ask(class_name, suspects, listing.seen)[: self._config.suspects_asked]
+        asked = {name for name in to_ask if self._asks_about(name)}
+        for name in asked:
+            self._view.known.listings.asked(name)
+        if class_name in OWN_PAGES:
+            suspects = [name for name in suspects if name not in asked]
+        elif class_name in FORWARDERS or self._view.known.listings.are_partial(class_name):
             return
-        unasked = [name for name in suspects if not is_anonymous(name)]
-        for name in unasked[: self._config.suspects_asked]:
-            if class_name in OWN_PAGES and self._asks_about(name):
-                self._view.known.listings.asked(name)
-                unasked.remove(name)
-        if any(all(name.parts) for name in unasked):
+        if any(all(name.parts) and not is_anonymous(name) for name in suspects):
             self.plan.poll_soon(now, class_name)
 
     def _asks_about(self, name: ObjectName) -> bool:
         """Ask whether an object exists; return ``False`` if it cannot be asked, or too many are."""
         if name.class_name == "vhost":  # a monitoring user may not read its own page
             return self.plan.ask(PermissionRequest(name.leaf))
-        if name.class_name in WITHIN_VIRTUAL_HOST and self._view.hosts.permitted(name.parts[0]) is False:
+        within = name.class_name in WITHIN_VIRTUAL_HOST or name.class_name not in OWN_PAGES
+        if within and self._view.hosts.permitted(name.parts[0]) is False:
             return False  # the broker logs each refusal
-        request = ObjectRequest(name, self._readers[name.class_name].rule.listing)
+        request = self._singly.question(name)
         return not self.visibility.paths.fault(request.target) and self.plan.ask(request)
 
     def _permission(self, request: PermissionRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
@@ -700,6 +703,8 @@ class ManagementAnswers:
 
     def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(request, spent_on(answer, began, ended), ended)
+        if request.columns and self._view.known.listings.awaits(request.name):
+            return [*self._singly.answered(request, answer, began, ended), *self.serve(ended)]
         if request.columns:
             return [*self._singly.take(request, answer, began, ended), *self.serve(ended)]
         body = answer.body if isinstance(answer, Document) else None

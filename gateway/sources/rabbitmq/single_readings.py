@@ -1,13 +1,15 @@
 """Objects that are read one by one: the listing of their class fails, or lacks something. Without I/O.
 
 A broker answers a whole listing with an error if it cannot show one of the objects. The others are read by
-names that are known, or to which other objects refer.
+names that are known, or to which other objects refer. Whether a listing that lacks objects is right, they are
+asked themselves, or, where they have no page of their own, the smallest listing that has them.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from typing import Final
 
@@ -18,6 +20,7 @@ from gateway.sources.rabbitmq.broker_view import BrokerView
 from gateway.sources.rabbitmq.listing import listed_items
 from gateway.sources.rabbitmq.management_api import (
     Answer,
+    Broken,
     Document,
     NotFound,
     ObjectRequest,
@@ -188,6 +191,50 @@ class SingleReadings:
         for name in self._expected_at(request) - documents.keys():
             effects += self._stream.apply(self._view.lacked(name, began, ended))
         return effects
+
+    # What a listing lacks.
+
+    def question(self, name: ObjectName) -> ObjectRequest:
+        """Return the request that shows whether an object exists."""
+        reader = self._readers[name.class_name]
+        columns = () if name.class_name in OWN_PAGES else reader.columns
+        return ObjectRequest(name, reader.rule.listing, columns)
+
+    def to_ask(
+        self, class_name: str, suspects: list[ObjectName], seen: AbstractSet[ObjectName]
+    ) -> list[ObjectName]:
+        """Return those of the ``suspects``, which a listing lacks, that say whether it is right.
+
+        Without pages of their own these are one of each smaller listing of which this one shows nothing at
+        all, so that the answer is small if it is right; each if listings of the class are partial.
+        """
+        if class_name not in _LISTINGS:
+            return suspects if class_name in OWN_PAGES else []
+        places = {place_key(name): name for name in reversed(suspects)}
+        if places and not self._view.known.listings.are_partial(class_name):
+            for name in seen:
+                places.pop(place_key(name), None)
+        return list(places.values())
+
+    def answered(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """Apply whether a smaller listing has what a listing lacks.
+
+        If it has, the listing is partial. Then what two of them lack ends if the smaller one lacks it, too.
+        """
+        known, class_name = self._view.known, request.name.class_name
+        shown = request.place.items(answer.body) if isinstance(answer, Document) else []
+        names = {self._view.name_of(class_name, one) for one in listed_items(class_name, shown or [])}
+        fails = isinstance(answer, Broken) or shown is None or None in names
+        changes = known.answered(request.name, ended, exists=request.name in names, failed=fails)
+        for name in names - {request.name, None}:
+            if name is not None:
+                changes += known.answered(name, ended, exists=True)
+        lacked = known.get(request.name)
+        says_so = isinstance(answer, Document | NotFound) and not fails and request.name not in names
+        is_lacked_again = lacked is not None and bool(lacked.unread_since)
+        if says_so and is_lacked_again and known.listings.are_partial(class_name):
+            changes += self._view.lacked(request.name, began, ended)
+        return self._stream.apply(changes)
 
     def _expected_at(self, request: ObjectRequest) -> set[ObjectName]:
         """Return the objects that an answer shows if the broker has them.

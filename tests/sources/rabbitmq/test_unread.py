@@ -31,7 +31,7 @@ from gateway.sources.rabbitmq.object_places import place_key, place_of
 from gateway.sources.rabbitmq.path_proof import PathProof
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.sources.rabbitmq.imitation import NODE, POLICY, World
-from tests.sources.rabbitmq.story import world
+from tests.sources.rabbitmq.story import CONNECTED_AT, world
 from tests.sources.rabbitmq.test_source_classes import listed_binding
 from tests.structure.paths import traced
 
@@ -356,6 +356,92 @@ def test_empty_listings_prove_nothing_where_requests_for_the_objects_fail(answer
     again.run(90)
     assert (again.names("queue"), ends(again)) == ([], ["queue"]), "its own page answered 404"
     assert again.source.status.state is SourceState.SYNCHRONISED
+
+
+ON_ORDERS: dict[str, Json] = {"queue": {"vhost": "/", "name": "orders"}}
+OF_CLIENT: dict[str, Json] = {**ON_ORDERS, "connection_details": {"name": "peer -> us"}}
+WITHOUT_PAGES: dict[str, dict[str, Json]] = {
+    "binding": listed_binding(),
+    "policy": dict(POLICY),
+    "operatorPolicy": dict(POLICY),
+    "topicPermission": {"vhost": "/", "user": "app", "exchange": "till", "write": "w", "read": "r"},
+    "consumer": {**ON_ORDERS, "channel_details": {}, "consumer_tag": "0"},
+    "streamConsumer": {**OF_CLIENT, "subscription_id": 0},
+    "streamPublisher": {**OF_CLIENT, "publisher_id": 3},
+    "shovel": {"vhost": "/", "name": "mover", "type": "dynamic", "state": "running"},
+    "federationLink": {"vhost": "/", "exchange": "till", "upstream": "shop", "id": "2b", "type": "exchange"},
+}
+"""A document of each class whose objects have no page of their own."""
+
+
+def with_one_of(class_name: str) -> World:
+    """Return a world with one object of a class, whose listing is empty from now on."""
+    shop = World(RabbitMqSourceConfig(user="gateway", writer="writer"))
+    shop.broker.add_queue("orders", messages=3)
+    shop.broker.add_exchange("till", "/")
+    shop.broker.add_connection("peer -> us", CONNECTED_AT)
+    shop.broker.objects["user"]["app",] = {"name": "app", "tags": []}
+    shop.broker.objects["permission"]["/", "app"] = {"vhost": "/", "user": "app"}
+    shop.broker.objects[class_name]["one",] = WITHOUT_PAGES[class_name]
+    shop.run(70)
+    assert len(shop.names(class_name)) == 1
+    shop.broker.hidden_listings = {class_name}
+    return shop
+
+
+@pytest.mark.parametrize("class_name", WITHOUT_PAGES)
+def test_empty_listings_prove_nothing_where_a_smaller_one_has_the_object(class_name: str) -> None:
+    shop = with_one_of(class_name)
+    names = shop.names(class_name)
+    shop.run(180)
+    assert shop.names(class_name) == names
+    assert (ends(shop), all(unread(shop, class_name).values())) == ([], True)
+    assert read_in_part(shop).keys() == {f"rabbitmq:{class_name}"}
+    del shop.broker.objects[class_name]["one",]
+    shop.run(180)
+    assert shop.names(class_name) == [], "the smaller one lacks it, too"
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+
+
+@pytest.mark.parametrize("class_name", WITHOUT_PAGES)
+def test_what_a_smaller_listing_lacks_too_ends_with_the_second_one(class_name: str) -> None:
+    shop = with_one_of(class_name)
+    del shop.broker.objects[class_name]["one",]
+    before = len(shop.broker.requests)
+    shop.run(180)
+    assert (shop.names(class_name), read_in_part(shop)) == ([], {})
+    asked = [request for request in shop.broker.requests[before:] if isinstance(request, ObjectRequest)]
+    assert [request.name.class_name for request in asked] == [class_name], "once"
+
+
+def test_few_of_many_bindings_are_asked_for_where_a_listing_lacks_all() -> None:
+    shop, queues = world(), [f"q{number}" for number in range(200)]
+    shop.broker.add_exchange("till", "/")
+    for queue in queues:
+        shop.broker.add_queue(queue)
+        shop.broker.objects["binding"][queue,] = listed_binding(destination=queue)
+    shop.run(60)
+    shop.broker.hidden_listings = {"binding"}
+    before = len(shop.broker.requests)
+    shop.run(60)
+    kinds = shop.broker.requests[before:]
+    listings = sum(isinstance(one, ListingRequest) and one.class_name == "binding" for one in kinds)
+    assert sum(isinstance(one, ObjectRequest) for one in kinds) <= 50 * listings
+    assert (len(shop.names("binding")), ends(shop)) == (len(queues), [])
+
+
+@pytest.mark.parametrize("class_name", ["featureFlag", "deprecatedFeature"])
+def test_a_broker_without_any_feature_is_none(class_name: str) -> None:
+    shop = World()
+    shop.broker.objects[class_name]["old",] = {"name": "old", "state": "enabled"}
+    shop.run(12)
+    assert shop.names(class_name) == ["old"]
+    shop.broker.hidden_listings = {class_name}
+    for _ in range(2):
+        shop.source_does(shop.source.handle(LossSuspected("all is read again", shop.now), shop.now))
+        shop.run(30)
+    assert (unread(shop, class_name), ends(shop)) == ({"old": True}, [])
+    assert read_in_part(shop).keys() == {f"rabbitmq:{class_name}"}
 
 
 def test_virtual_hosts_that_cannot_be_listed_are_found_in_other_listings() -> None:
