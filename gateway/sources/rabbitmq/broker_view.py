@@ -480,9 +480,11 @@ class BrokerView:
                     changes += self.known.ended(known.name, now)
         return changes
 
-    def learn_limits(self, limits: Mapping[str, Mapping[str, Json]] | None) -> list[Change]:
-        """Apply the limits of all virtual hosts; ``None`` if they may not be read."""
-        self.hosts.learn_limits(limits)
+    def learn_limits(
+        self, limits: Mapping[str, Mapping[str, Json] | None] | None, read_at: int
+    ) -> list[Change]:
+        """Apply the limits of all virtual hosts, as `VirtualHosts.learn_limits` takes them."""
+        self.hosts.learn_limits(limits, read_at)
         changes: list[Change] = []
         for name in [vhost.name for vhost in self.known.of_class("vhost")]:
             limits_of_one = self.hosts.limits(name.leaf)

@@ -333,6 +333,7 @@ class VirtualHosts:
 
     Attributes:
         limits_wanted: limits have to be read at once, because those of a virtual host became unknown.
+        limits_read_at: when their last reading began (ns); 0 while they are unknown.
     """
 
     def __init__(self) -> None:
@@ -342,10 +343,11 @@ class VirtualHosts:
         self._missed: dict[str, int] = {}  # that answered 404, and when
         self._listed_since: set[str] = set()  # those of them that a later listing has shown
         self._cluster_states: dict[str, str] = {}
-        self._limits: Mapping[str, Mapping[str, Json]] | None = None
+        self._limits: Mapping[str, Mapping[str, Json] | None] | None = None
         self._limits_unread: set[str] = set()  # whose limits were not read since their creation
         self._metadata: dict[str, tuple[Json, ...]] = {}
         self.limits_wanted = False
+        self.limits_read_at = 0
 
     def completed(self, vhost: Mapping[str, Json]) -> Mapping[str, Json]:
         """Return ``vhost`` with its state and its limits."""
@@ -362,9 +364,15 @@ class VirtualHosts:
             self.limits_wanted = True
         return {**vhost, "gateway": {"state": self.state(name), **self.limits(name)}}
 
-    def learn_limits(self, limits: Mapping[str, Mapping[str, Json]] | None) -> None:
-        """Take the limits of all virtual hosts that have any; ``None`` if they may not be read."""
+    def learn_limits(self, limits: Mapping[str, Mapping[str, Json] | None] | None, read_at: int = 0) -> None:
+        """Take the limits of all virtual hosts that have any, ``None`` for some that cannot be read.
+
+        Args:
+            limits: the limits by virtual host; ``None`` if they may not be read.
+            read_at: when that reading began (ns).
+        """
         self._limits = limits
+        self.limits_read_at = read_at if limits is not None else 0
         self._limits_unread.clear()
         self.limits_wanted = False
 
@@ -373,6 +381,8 @@ class VirtualHosts:
         if self._limits is None or name in self._limits_unread:
             return {}
         limits = self._limits.get(name, {})
+        if limits is None:
+            return {}
         # RabbitMQ accepts any negative number for no limit, and shows it.
         shown = ((limit, limits.get(limit, NO_LIMIT)) for limit in LIMITS)
         return {

@@ -81,6 +81,7 @@ class ManagementAnswers:
         plan: decides the next request.
         visibility: the classes that can be read, and whether they have been.
         metrics: processes metrics, which are read beside the management API.
+        limits_interval: nanoseconds between two readings of the limits of virtual hosts.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class ManagementAnswers:
         self._sessions = SessionAnswers(readers, view.known, stream, self.plan, self.visibility)
         self.metrics = MetricsAnswers(readers, view, stream, self.plan)
         self._singly = SingleReadings(readers, view, stream, self.single)
+        self.limits_interval = 0
         self._questioned: dict[ListingRequest, Broken] = {}
         self._gone_once: set[str] = set()
         self._late: dict[str, int] = {}  # how many listings of a class in turn were not answered in time
@@ -311,7 +313,9 @@ class ManagementAnswers:
 
     def readings(self) -> Iterator[PlannedReading]:
         """Yield what is read again and again of objects that are known."""
-        for one in (*self.plan.readings(), *self.metrics.readings()):
+        read_at = self._view.hosts.limits_read_at
+        limits = PlannedReading("vhost", "limits of virtual hosts", self.limits_interval, read_at)
+        for one in (*self.plan.readings(), *self.metrics.readings(), limits):
             if one.read_at and any(True for _ in self._view.known.of_class(one.class_name)):
                 yield one
 

@@ -661,15 +661,20 @@ class MethodCalls:
         return document
 
     def _read_limits(self, began: int) -> Generator[Step, Json, None]:
-        """Read the limits of all virtual hosts, of which each has few or none."""
+        """Read the limits of all virtual hosts, of which each has few or none.
+
+        If that fails again and again, they are stale, as other readings are.
+        """
         limits = None
         try:
             limits = limits_of((yield Lookup("vhost-limits")))
         except CallFailedError as failure:
             if failure.status != Status.FORBIDDEN:
                 return  # `ManagementAnswers` notices that the broker does not answer
-        self._effects += self._stream.apply(self._view.learn_limits(limits))
-        self._limits_due = self._now + max(LIMITS_INTERVAL, int((self._now - began) / LIMITS_BUDGET))
+        self._effects += self._stream.apply(self._view.learn_limits(limits, began))
+        interval = max(LIMITS_INTERVAL, int((self._now - began) / LIMITS_BUDGET))
+        self._answers.limits_interval = interval
+        self._limits_due = self._now + interval
 
     def _found(self, class_name: str, native: str) -> KnownObject | None:
         """Return the object of a native id, by a search in its class, once for each call."""

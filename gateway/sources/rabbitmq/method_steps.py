@@ -461,13 +461,20 @@ def _worked_out(document: Mapping[str, Json], key: str) -> Json:
     return worked_out.get(key) if isinstance(worked_out, Mapping) else None
 
 
-def limits_of(answer: Json) -> dict[str, Mapping[str, Json]] | None:
-    """Return limits by virtual host, from ``GET /api/vhost-limits``; ``None`` if that is no such answer."""
+def limits_of(answer: Json) -> dict[str, Mapping[str, Json] | None] | None:
+    """Return limits by virtual host, from ``GET /api/vhost-limits``; ``None`` if that is no such answer.
+
+    Those of a virtual host are ``None`` if they cannot be read. One without an entry has no limits, and one
+    whose limits were cleared has ``[]``, as Erlang's empty list becomes in JSON.
+    """
     if not isinstance(answer, list):
         return None
-    limits: dict[str, Mapping[str, Json]] = {}
+    limits: dict[str, Mapping[str, Json] | None] = {}
     for entry in answer:
         host, value = (entry.get("vhost"), entry.get("value")) if isinstance(entry, Mapping) else (None, None)
-        if isinstance(host, str) and isinstance(value, Mapping):
-            limits[host] = value
+        if not isinstance(host, str):
+            return None  # it may be of any virtual host
+        if value == []:
+            value = {}
+        limits[host] = value if isinstance(value, Mapping) else None
     return limits

@@ -18,7 +18,14 @@ from gateway.model.operations import MethodCall, Outcome
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq import method_calls
 from gateway.sources.rabbitmq.change_proofs import FOLLOWED
-from gateway.sources.rabbitmq.management_api import Document, ListingRequest, NotFound, Refused, Unavailable
+from gateway.sources.rabbitmq.management_api import (
+    Broken,
+    Document,
+    ListingRequest,
+    NotFound,
+    Refused,
+    Unavailable,
+)
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
     Change,
@@ -582,6 +589,47 @@ def test_limits_are_read_every_ten_seconds_and_when_an_event_reports() -> None:
     assert play.world.value("vhost", "/", "maxConnections") == 5
     play.time_passes(10)
     play.looks("vhost-limits", Refused(login=False, reason="Not monitor user"))
+    assert play.world.value("vhost", "/", "maxConnections") is None
+
+
+def test_limits_that_cannot_be_read_any_more_are_stale() -> None:
+    play = Play()
+    play.time_passes(10)
+    play.reads_limits([{"vhost": "/", "value": {"max-connections": 5}}])
+    text = "limits of virtual hosts: stale, because not read in time"
+    for attempt in range(6):
+        assert text not in play.world.source.status.detail, attempt
+        play.time_passes(10)
+        play.looks("vhost-limits", Broken("status 500"))
+    play.time_passes(1)
+    status = play.world.source.status
+    assert (status.state, status.detail) == (SourceState.DEGRADED, text)
+    assert play.world.value("vhost", "/", "maxConnections") == 5
+    play.time_passes(9)
+    play.reads_limits([])
+    play.time_passes(1)
+    assert play.world.source.status.state is SourceState.SYNCHRONISED
+
+
+@pytest.mark.parametrize("value", [None, 5, [5], "x", {"max-connections": "5"}], ids=str)
+def test_limits_of_an_entry_that_cannot_be_read_are_not_known(value: Json) -> None:
+    play = Play()
+    play.time_passes(10)
+    play.reads_limits([{"vhost": "/", "value": value}])
+    assert play.world.value("vhost", "/", "maxConnections") is None
+
+
+def test_limits_that_were_cleared_are_an_empty_list() -> None:
+    play = Play()
+    play.time_passes(10)
+    play.reads_limits([{"vhost": "/", "value": []}])
+    assert play.world.value("vhost", "/", "maxConnections") == -1
+
+
+def test_limits_without_the_name_of_their_virtual_host_may_be_of_any() -> None:
+    play = Play()
+    play.time_passes(10)
+    play.reads_limits([{"value": {"max-connections": 5}}])
     assert play.world.value("vhost", "/", "maxConnections") is None
 
 
