@@ -16,6 +16,7 @@ import click
 from gateway.cli.options import duration, loaded
 from gateway.cli.printing import at_work
 from gateway.escapes import printable
+from gateway.feed.client import StoppedWaiting
 from gateway.feed.operations import Action, OperationAnswer
 from gateway.feed.records import Interest
 from gateway.model.operations import Outcome
@@ -158,11 +159,13 @@ async def operate(
     try:
         with at_work(f"waiting for the outcome, {patience / SECOND:g} s at most"):
             return await session.ask(known, action, patience, check_only=check_only)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as stopped:
+        begun = stopped.operation_id if isinstance(stopped, StoppedWaiting) else ""
+        shown_by = f"explain {begun}" if begun else "log query --last 5min --kind operation"
         raise CommandError(
             ExitCode.UNKNOWN_OUTCOME,
             "stopped waiting: the operation may still be applied; the event log has its outcome: "
-            "amqp-gateway log query --last 5min --kind operation",
+            f"amqp-gateway {shown_by}",
         ) from None
 
 

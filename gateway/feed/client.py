@@ -203,6 +203,14 @@ async def at_once() -> None:
     await asyncio.sleep(0)
 
 
+class StoppedWaiting(asyncio.CancelledError):
+    """A caller of `FeedLink.ask` was cancelled; ``operation_id`` is empty if its operation had not begun."""
+
+    def __init__(self, operation_id: str) -> None:
+        self.operation_id = operation_id
+        super().__init__(operation_id)
+
+
 class FeedLink:
     """The connection of a front end to the core: `run` reads the feed, `ask` sends requests meanwhile.
 
@@ -305,7 +313,7 @@ class FeedLink:
         Never raises for faults of the connection: the outcome is ``SOURCE_DOWN`` where nothing was sent, and
         ``UNKNOWN`` where the core ended before it answered, with the id of the operation if it had begun; a
         check, which does nothing, is never unknown. No request is sent twice. Cancelling does not take the
-        request back.
+        request back, and is `StoppedWaiting` for the caller.
 
         Args:
             request: the request; its ``request`` and ``sent`` are ignored, because the link numbers and dates
@@ -332,6 +340,8 @@ class FeedLink:
                 answer = await answered
         except TimeoutError:
             return _unanswered(request, "the gateway's core does not answer", self._begun.get(reference, ""))
+        except asyncio.CancelledError:
+            raise StoppedWaiting(self._begun.get(reference, "")) from None
         finally:
             del self._asked[number]
             begun = self._begun.pop(reference, "")

@@ -12,20 +12,26 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from gateway.cli.running_gateway import operate
 from gateway.config.files import load_configuration
 from gateway.feed.messages import VERSION
 from gateway.feed.operations import (
     InvokeMethod,
     OperationAnswer,
+    OperationKind,
+    OperationRecord,
     OperationRequest,
+    OperationState,
     ReloadRequest,
     SetElements,
 )
-from gateway.feed.records import Hello, Record
+from gateway.feed.records import Batch, Hello, Record
 from gateway.feed.server import FeedServer, Reload, Reply, refuse_operation
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
-from gateway.service.processes.exit_codes import ExitCode
+from gateway.model.times import SECOND
+from gateway.service.diagnostics.feed_session import feed_session
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.outcome_codes import OF_OUTCOME
 from gateway.service.state.running_configuration import note_running
 from gateway.state_folder import held
@@ -33,7 +39,7 @@ from tests.components.command_line import COMMAND, Ended, Site, amqp_gateway, en
 from tests.components.policy import UNRESTRICTED
 from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import GATEWAY_ID, START, source
-from tests.components.waiting import DEADLINE
+from tests.components.waiting import DEADLINE, eventually
 from tests.hypothesis_profiles import PROVING
 from tests.terminal.reported import KNOWN, till
 
@@ -47,7 +53,7 @@ NEVER_READ = "shop1/till/hall1|till9"
 @asynccontextmanager
 async def core(
     site: Site, operations: ScriptedOperations, *more: Record, reload: Reload = refuse_operation
-) -> AsyncIterator[None]:
+) -> AsyncIterator[FeedServer]:
     """Run a core that knows a till, and ``more``, and answers as ``operations`` and ``reload`` say."""
     site.configure(operations={"deadline": "1min"})
     reported = (UNRESTRICTED, *KNOWN, till(1), *more)
@@ -60,7 +66,7 @@ async def core(
     )
     await feed.start()
     try:
-        yield
+        yield feed
     finally:
         await feed.close()
 
@@ -250,6 +256,38 @@ async def test_who_does_not_wait_does_not_know(site: Site) -> None:
         ended = await end(process)
     assert (ended.code, ended.output) == (ExitCode.UNKNOWN_OUTCOME, "")
     assert ended.reported[0].startswith("amqp-gateway: stopped waiting: the operation may still be applied")
+
+
+def begun(request: OperationRequest) -> Batch:
+    """Return the record of the operation of a request, which has begun."""
+    record = OperationRecord(
+        *(1, "7b0c.1.o9", OperationKind.SET, OperationState.BEGUN, request.principal, 1),
+        class_name=request.class_name,
+        row=request.row,
+        stable_name=request.stable_name,
+        leaf_name="till1",
+        began=START,
+        reference=request.reference,
+    )
+    return Batch(1, 2, (record,))
+
+
+async def test_an_operation_that_has_begun_is_named_when_waiting_stops(site: Site) -> None:
+    operations = ScriptedOperations()
+    operations.script = nothing
+    async with core(site, operations) as feed, feed_session(site.folder / "feed.sock") as session:
+        known = next(one for one in session.view.objects.values() if one.class_name == "shop:till")
+        waiting = asyncio.create_task(operate(session, known, SetElements({"limit": 20}), 60 * SECOND))
+        await operations.until_asked(1)
+        feed.publish(begun(operations.requests[0]))
+
+        async def is_known() -> bool:
+            return "7b0c.1.o9" in session.view.operations
+
+        await eventually(is_known, "the operation has begun")
+        waiting.cancel()
+        with pytest.raises(CommandError, match=r"amqp-gateway explain 7b0c\.1\.o9"):
+            await waiting
 
 
 async def test_a_core_that_ends_leaves_it_unknown(site: Site) -> None:
