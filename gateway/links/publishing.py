@@ -121,11 +121,12 @@ class FallbackError(Exception):
     """A message was not published; the text is one line for people.
 
     ``permanent``: later ones will not be either, for lack of rights or of a server. Otherwise the message
-    itself is the cause, and it is given up.
+    itself is the cause, and it is given up. ``pause``: nanoseconds for which the server demands no request.
     """
 
-    def __init__(self, text: str, *, permanent: bool) -> None:
+    def __init__(self, text: str, *, permanent: bool, pause: int = 0) -> None:
         self.permanent = permanent
+        self.pause = pause
         super().__init__(text)
 
 
@@ -401,8 +402,10 @@ class Publisher:
                     await fallback.publish(sealed, self._clock.now() // SECOND)
             except FallbackError as error:
                 if error.permanent:
-                    self._note("blocked", f"nothing can be published while the alarm lasts: {error}")
-                    await until_one_ends(asyncio.sleep(RETRY_SECONDS), fallback.until(wanted=False))
+                    pause = max(RETRY_SECONDS, error.pause / SECOND)
+                    lasting = f"for {pause:g} s" if error.pause else "while the alarm lasts"
+                    self._note("blocked", f"nothing can be published {lasting}: {error}")
+                    await until_one_ends(asyncio.sleep(pause), fallback.until(wanted=False))
                     continue
                 self._note("not-sent", f"to {self._unsent[0].routing_key[:80]!r}: {error}")
             self._unsent.popleft()

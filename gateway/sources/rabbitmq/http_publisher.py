@@ -22,6 +22,7 @@ from gateway.sources.rabbitmq.http_reader import (
     response_answer,
 )
 from gateway.sources.rabbitmq.management_api import (
+    PAUSE_DEMANDED,
     Answer,
     Broken,
     Document,
@@ -193,6 +194,9 @@ class HttpPublisher:
         if response.status_code == httpx.codes.NO_CONTENT:
             return None
         answer = response_answer(response, response.content)
+        if isinstance(answer, Unavailable) and answer.pause:
+            text = f"{PAUSE_DEMANDED} ({answer.reason})"
+            raise FallbackError(text, permanent=True, pause=answer.pause)
         if isinstance(answer, Unavailable | Broken):
             raise FallbackError(answer.reason, permanent=True)
         return answer

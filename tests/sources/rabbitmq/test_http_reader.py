@@ -9,6 +9,7 @@ import re
 import socket
 import struct
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -19,10 +20,16 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
+from gateway.clock import SystemClock
 from gateway.demo.node_setup import free_ports
+from gateway.dialects.session import Send
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.publishing import Publisher
+from gateway.links.session_driver import MessageDriver
 from gateway.links.tls import ClientTls, TlsFileError
 from gateway.model.times import MINUTE, SECOND
 from gateway.sources.rabbitmq import http_reader
+from gateway.sources.rabbitmq.http_publisher import HttpPublisher
 from gateway.sources.rabbitmq.http_reader import (
     MAX_BODY_OCTETS,
     HttpReader,
@@ -53,6 +60,7 @@ from gateway.sources.rabbitmq.proving_client import ManagementSession
 from gateway.sources.rabbitmq.provisioning import ProvisioningError, user_exists
 from gateway.sources.rabbitmq.reading import class_readers
 from gateway.sources.rabbitmq.status import failure_text
+from tests.components.waiting import eventually
 from tests.sources.rabbitmq.imitation import MAPPING
 
 Serve = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
@@ -393,6 +401,41 @@ async def test_a_demanded_pause_is_part_of_the_answer_and_commands_wait_for_it()
         answer = await reader.read(OverviewRequest())
         assert isinstance(answer, Unavailable)
         assert answer.pause == 9 * SECOND
+
+
+async def test_publications_around_an_alarm_wait_as_long_as_is_demanded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.links.publishing.RETRY_SECONDS", 0.0)
+    limited = Node(response(b"", "429 Too Many Requests", "retry-after: 60\r\n"))
+    idle = SimpleNamespace(handle=lambda *_: [])
+    driver = MessageDriver("agent", idle, lambda _: None, SystemClock(), Counter())
+    driver.perform([Send("qpid.management", "console.heartbeat", b"AM2")])
+    password = SecretStr("sesame")
+    async with (
+        server(limited.serve) as url,
+        HttpPublisher(ManagementEndpoint(url, "agent", password), "/") as fallback,
+    ):
+        fallback.want(wanted=True)
+        amqp = AmqpEndpoint("amqp://127.0.0.1", "/", "agent", password)
+        publisher = Publisher(amqp, "agent", driver, SystemClock(), fallback)
+        with capture_logs() as logs:
+            running = asyncio.create_task(publisher.run())
+
+            async def is_blocked() -> bool:
+                return any(line["event"] == "blocked" for line in logs)
+
+            await eventually(is_blocked, "it is said")
+            for _ in range(100):
+                await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert len(limited.heads) == 1
+    (line,) = [line for line in logs if line["event"] == "blocked"]
+    assert line["detail"] == (
+        "nothing can be published for 60 s: the management API, or a proxy in front of it, demands a pause"
+        " (status 429)"
+    )
 
 
 async def test_the_answer_of_a_cache_is_none() -> None:
