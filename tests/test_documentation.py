@@ -11,12 +11,14 @@ from gateway.config import logins, model, policy, protection, snmp, sources
 from gateway.dialects.cml import session_state as cml_session_state
 from gateway.dialects.qmf import session_state
 from gateway.eventlog.parquet import FILE_METADATA
+from gateway.feed import messages
 from gateway.inventory import identity
 from gateway.mapping.override_files import load_overrides
 from gateway.mapping.rules import Mapping
 from gateway.prometheus.objects import LEFT_OUT, SERIES, SOURCE_UP, UP
 from gateway.service.metrics.families import FAMILIES
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.snmp.notifications import saved
 from gateway.yaml_documents import StrictModel, parse_document
 from tests.components.shipped_mappings import shipped_mappings
 from tests.written_pages.bounds_table import bounds_table
@@ -131,6 +133,15 @@ def test_the_bounds_of_the_configuration_are_those_of_the_code() -> None:
 def test_an_agent_has_the_keys_of_a_source_but_for_a_few() -> None:
     agent, source = set(sources.RabbitMqAgent.model_fields), set(sources.RabbitMqSource.model_fields)
     assert agent ^ source == {"publish", "metrics", "max_objects", "durable", "same_as"}
+
+
+@pytest.mark.parametrize(
+    ("what", "version"), [("The feed", messages.VERSION), ("`notifications.json`", saved.VERSION)]
+)
+def test_the_changes_name_the_version_that_the_code_has(what: str, version: int) -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    named = re.findall(rf"{re.escape(what)} has version ([0-9]+)", changes)
+    assert max(map(int, named)) == version
 
 
 def test_every_exit_code_is_described() -> None:
