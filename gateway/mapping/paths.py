@@ -20,6 +20,19 @@ from typing import TypeAlias
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | bool | None"
 """A decoded JSON document."""
 
+
+def text_at(document: Mapping[str, Json], key: str) -> str:
+    """Return the text under a key; empty for anything else, which may have no hash."""
+    value = document.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def integer_at(document: Mapping[str, Json], key: str) -> int | None:
+    """Return the integer under a key; ``None`` for anything else, also for a boolean."""
+    value = document.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 _WORD = re.compile(r"(?P<key>[A-Za-z0-9_-]+)(?:\[(?P<test>[A-Za-z0-9_-]+)=(?P<text>[^\]]*)\])?")
 
 

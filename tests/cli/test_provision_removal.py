@@ -148,6 +148,28 @@ def test_nothing_is_removed_after_an_answer_that_shows_nothing(
     assert operator.state() == before
 
 
+@pytest.mark.parametrize(
+    ("target", "answer"),
+    [
+        ("connections", [{"name": "one", "user": {}, "vhost": "VHOST"}]),
+        ("queues/VHOST", [{"name": []}]),
+        ("vhosts/VHOST/permissions", [{"user": ["gateway"]}]),
+    ],
+)
+def test_a_name_that_is_no_text_is_that_of_another(operator: Operator, target: str, answer: Json) -> None:
+    printed(operator.provision())
+    before = operator.state()
+    named = json.loads(json.dumps(answer).replace("VHOST", operator.vhost))
+    with (
+        Relay(operator.broker.ports.management) as relay,
+        relay.showing(target.replace("VHOST", operator.vhost), named),
+    ):
+        management = f"http://127.0.0.1:{relay.port}"
+        ended = operator.provision("--remove", "--yes", management=management)
+    assert "one thing is in the way: nothing is removed" in ended.errors
+    assert operator.state() == before
+
+
 def test_what_provision_may_not_mend_it_warns_of(operator: Operator) -> None:
     """Here: the broker that most tests share must have no user who can forge senders."""
     elsewhere = operator.watched.name  # the exchange is in / alone

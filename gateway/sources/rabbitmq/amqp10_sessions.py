@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.mapping.paths import Json
+from gateway.mapping.paths import Json, integer_at
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.source_config import LONGEST_INTERVAL
 
@@ -51,8 +51,8 @@ def sessions_of(connection: str, virtual_host: str, answer: Json) -> ConnectionS
         return None
     found = ConnectionSessions()
     for session in answer:
-        number = session.get("channel_number") if isinstance(session, Mapping) else None
-        if not isinstance(session, Mapping) or not isinstance(number, int):
+        number = integer_at(session, "channel_number") if isinstance(session, Mapping) else None
+        if not isinstance(session, Mapping) or number is None:
             continue
         name = f"{connection} ({number})"
         found.sessions.append({**session, "gateway": {"name": name, "connection": connection}})

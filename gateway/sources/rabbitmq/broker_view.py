@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from gateway.mapping.paths import Json
+from gateway.mapping.paths import Json, text_at
 from gateway.model.values import Value, Values
 from gateway.sources.rabbitmq.broker_identity import Cluster
 from gateway.sources.rabbitmq.cluster import (
@@ -704,7 +704,7 @@ class BrokerView:
             return True
         if name.class_name == "parameter" and not is_shown_component(name.parts[1]):
             return True
-        if name.class_name == SHOVEL and self._forwarders.is_left(name, document.get("state")):
+        if name.class_name == SHOVEL and self._forwarders.is_left(name, text_at(document, "state")):
             return True
         if is_publication(name, document, self._own_users, self._management_virtual_host):
             return True

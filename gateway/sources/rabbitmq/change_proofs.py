@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Final
 
 from gateway.dialects.qmf.statuses import Status
-from gateway.mapping.paths import Json
+from gateway.mapping.paths import Json, integer_at
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import page_by_name
 from gateway.sources.rabbitmq.management_changes import Lookup
@@ -141,7 +141,7 @@ def present_depth(queue: ObjectName) -> Generator[Lookup, Json, int | None]:
         items = answer.get("items", [answer]) if isinstance(answer, Mapping) else []
         for item in items if isinstance(items, list) else []:
             if isinstance(item, Mapping) and (item.get("vhost"), item.get("name")) == queue.parts:
-                ready = _count(item, "messages_ready")
+                ready = integer_at(item, "messages_ready")
                 if ready is not None:
                     return ready
     return None
@@ -158,23 +158,18 @@ def was_emptied(before: Mapping[str, Json], after: Mapping[str, Json]) -> bool |
         before: the queue's document before it was purged.
         after: the same some time later.
     """
-    ready, had = _count(after, "messages_ready"), _count(before, "messages_ready")
+    ready, had = integer_at(after, "messages_ready"), integer_at(before, "messages_ready")
     if ready == 0:
         return True
     if ready is None or had is None:
         return None
     came = _since(before, after, "publish")
     went = _since(before, after, "deliver_get")
-    returned = _count(before, "messages_unacknowledged") or 0
+    returned = integer_at(before, "messages_unacknowledged") or 0
     if had <= came + went + returned:
         return None
     # Without a purge there would be as many as before, with those that came and without those that went.
     return ready <= came + returned + (had - went) // 2
-
-
-def _count(document: Mapping[str, Json], key: str) -> int | None:
-    value = document.get(key)
-    return value if isinstance(value, int) else None
 
 
 def _since(before: Mapping[str, Json], after: Mapping[str, Json], key: str) -> int:
@@ -183,7 +178,7 @@ def _since(before: Mapping[str, Json], after: Mapping[str, Json], key: str) -> i
 
 def _counted(document: Mapping[str, Json], key: str) -> int:
     counts = document.get("message_stats")
-    return _count(counts, key) or 0 if isinstance(counts, Mapping) else 0
+    return integer_at(counts, key) or 0 if isinstance(counts, Mapping) else 0
 
 
 WITH_CONTENTS: Final = frozenset({"queue", "exchange"})
@@ -229,12 +224,13 @@ def queue_counts() -> Generator[Lookup, Json, QueueCounts | None]:
     nodes = yield from _asked("nodes?columns=name,uptime")
     uptimes: dict[str, int] = {}
     for node in nodes if isinstance(nodes, list) else []:
-        uptime = node.get("uptime") if isinstance(node, Mapping) else None
-        if not isinstance(node, Mapping) or not isinstance(uptime, int):
+        uptime = integer_at(node, "uptime") if isinstance(node, Mapping) else None
+        if not isinstance(node, Mapping) or uptime is None:
             return None  # one of them does not run, or does not count
         uptimes[str(node.get("name"))] = uptime * MILLISECOND
-    is_known = isinstance(counts, Mapping) and isinstance(counts.get("queue_deleted"), int) and uptimes
-    return QueueCounts(counts, uptimes) if is_known and isinstance(counts, Mapping) else None
+    if not isinstance(counts, Mapping) or integer_at(counts, "queue_deleted") is None or not uptimes:
+        return None
+    return QueueCounts(counts, uptimes)
 
 
 def _asked(target: str) -> Generator[Lookup, Json, Json]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.mapping.paths import Json
+from gateway.mapping.paths import Json, integer_at, text_at
 from gateway.model.observations import STALE_AFTER
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.model.values import Value
@@ -127,7 +127,7 @@ class Nodes:
         same id. In its first seconds a node reports neither: it is shown with those of its run before, which
         the event log must not forget until then, for no longer than a value that is not read again is fresh.
         """
-        name, uptime, process = (node.get(key) for key in ("name", "uptime", "os_pid"))
+        name, process, uptime = node.get("name"), node.get("os_pid"), integer_at(node, "uptime")
         added: dict[str, Json] = dict(self._overview)
         if metadata_store:
             added["metadata_store"] = metadata_store
@@ -136,9 +136,9 @@ class Nodes:
         if name in self._listeners:
             added["listeners"] = self._listeners[name]
         is_running = self._running[name] = node.get("running") is True
-        self._measuring[name] = is_running and node.get("rates_mode") not in {None, "none"}
+        self._measuring[name] = is_running and text_at(node, "rates_mode") not in {"", "none"}
         self._listed[name] = sampled
-        if isinstance(uptime, int) and 0 <= uptime * MILLISECOND <= sampled:
+        if uptime is not None and 0 <= uptime * MILLISECOND <= sampled:
             restarted = self._timed(name, process, uptime * MILLISECOND, sampled)
             added["start_time"] = self._starts[name].time // SECOND * SECOND
             self._dated.add(name)

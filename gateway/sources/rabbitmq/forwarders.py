@@ -128,9 +128,9 @@ class ForwarderStates:
         """Note that the parameter of a shovel was set."""
         self._deleted.pop(name, None)
 
-    def is_left(self, name: ObjectName, state: Json) -> bool:
+    def is_left(self, name: ObjectName, state: str) -> bool:
         """Return whether a listed shovel was deleted, and is only still listed with its last state."""
-        if name in self._deleted and state not in {"terminated", None}:
+        if name in self._deleted and state not in {"terminated", ""}:
             del self._deleted[name]
         return name in self._deleted
 

@@ -14,6 +14,7 @@ import structlog
 from gateway.dialects.session import Send
 from gateway.links.publishing import FallbackError
 from gateway.links.reconnecting import NodeChoice
+from gateway.mapping.paths import text_at
 from gateway.model.texts import error_line
 from gateway.sources.rabbitmq.http_reader import (
     ManagementEndpoint,
@@ -139,7 +140,7 @@ class HttpPublisher:
         listed = answer.body if isinstance(answer, Document) else None
         for connection in listed if isinstance(listed, list) else ():
             if isinstance(connection, dict) and connection.get("user_provided_name") == provided_name:
-                return str(connection.get("name", ""))
+                return text_at(connection, "name")
         return ""
 
     async def publish(self, send: Send, timestamp: int) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import quote_plus
 
-from gateway.mapping.paths import Json
+from gateway.mapping.paths import Json, integer_at, text_at
 from gateway.model.schema import ClassSchema
 from gateway.model.values import Values
 from gateway.sources.rabbitmq.forwarders import FORWARDERS, completed_forwarders
@@ -236,7 +236,7 @@ def is_measured(queue: Mapping[str, Json]) -> bool:
     RabbitMQ counts for classic and quorum queues only. For some seconds after a restart it shows neither
     counters nor ``messages``; as soon as it shows ``messages``, the counters are known.
     """
-    return queue.get("type") in MEASURED_TYPES and isinstance(queue.get("messages"), int)
+    return text_at(queue, "type") in MEASURED_TYPES and integer_at(queue, "messages") is not None
 
 
 def _has_majority(queue: Mapping[str, Json]) -> bool:

@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final, Never, TypeAlias, cast
 from urllib.parse import quote
 
-from gateway.mapping.paths import Json
+from gateway.mapping.paths import Json, integer_at
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.object_places import Place, place_of
@@ -523,8 +523,9 @@ def page_of(answer: Answer) -> tuple[list[Json], bool] | None:
         return answer.body, True
     if not isinstance(answer.body, Mapping):
         return None
-    items, page, pages = (answer.body.get(key) for key in ("items", "page", "page_count"))
-    if not isinstance(items, list) or not isinstance(page, int) or not isinstance(pages, int):
+    items = answer.body.get("items")
+    page, pages = (integer_at(answer.body, key) for key in ("page", "page_count"))
+    if not isinstance(items, list) or page is None or pages is None:
         return None
     return items[:PAGE_SIZE], page >= pages or not items
 

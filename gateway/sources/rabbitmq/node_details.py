@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from gateway.mapping.paths import Json
+from gateway.mapping.paths import Json, integer_at
 from gateway.model.times import MINUTE, SECOND
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -64,7 +64,7 @@ def memory_parts(answer: Json) -> dict[str, Json]:
         return {}
     parts: dict[str, Json] = {}
     for part, names in _PARTS.items():
-        octets = [size for name in names if isinstance(size := memory.get(name), int)]
+        octets = [size for name in names if (size := integer_at(memory, name)) is not None]
         if octets:
             parts[part] = sum(octets)
     return parts

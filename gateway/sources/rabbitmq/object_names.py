@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Final
 
 from gateway.links.amqp_connection import PRODUCT
-from gateway.mapping.paths import Json
+from gateway.mapping.paths import Json, text_at
 
 _NATIVE_ID: Final = re.compile("[0-9a-f]{16}")
 
@@ -85,18 +85,21 @@ class ByteNames:
             if not alike:
                 del self._by_listed[listed]
 
-    def named(self, item: Json) -> Json:
-        """Return an item of a listing with the names that are known."""
-        if not self._by_listed:
+    def named(self, item: Json, depth: int = 0) -> Json:
+        """Return an item of a listing with the names that are known.
+
+        ``depth`` is that of the item in its document: a client decides how deep the arguments are nested.
+        """
+        if not self._by_listed or depth > _DEEPEST_NAME:
             return item
         match item:
             case str() if _REPLACED in item:
                 names = self._by_listed.get(_as_listed(item), set())
                 return next(iter(names)) if len(names) == 1 else item
             case list():
-                return [self.named(one) for one in item]
+                return [self.named(one, depth + 1) for one in item]
             case Mapping():
-                return {key: self.named(one) for key, one in item.items()}
+                return {key: self.named(one, depth + 1) for key, one in item.items()}
         return item
 
 
@@ -106,6 +109,9 @@ MAX_BYTE_NAMES: Final = 10_000
 """Maximum number of names that are no UTF-8 and are given back to listings."""
 _MAX_NAME_OCTETS: Final = 1024
 """Maximum length of such a name: those of the broker have 255 bytes, of users and policies more."""
+
+_DEEPEST_NAME: Final = 20
+"""Depth in a document up to which names are given back; no value is shown from deeper ones."""
 
 
 def _as_listed(text: str) -> str:
@@ -210,7 +216,7 @@ def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[
     """
     if name.class_name == "queue":
         return name.leaf.startswith(OWN_QUEUES)
-    if name.class_name != "connection" or document.get("user") not in own_users:
+    if name.class_name != "connection" or text_at(document, "user") not in own_users:
         return False
     return claims_to_be_own(document.get("client_properties"))
 
@@ -233,7 +239,7 @@ def is_publication(
     if document.get("client_properties") or (isinstance(protocol, str) and not protocol.startswith("Direct")):
         return False
     host = document.get("vhost")
-    return document.get("user") in own_users or (bool(host) and host == management_virtual_host)
+    return text_at(document, "user") in own_users or (bool(host) and host == management_virtual_host)
 
 
 def claims_to_be_own(client_properties: Json) -> bool:

@@ -168,7 +168,7 @@ def read(client: httpx.Client, path: str) -> Json:
     response = _answer(client, "GET", path, missing_is_fine=True)
     try:
         document: Json = response.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _no_management(client) from error
     return None if response.status_code == httpx.codes.NOT_FOUND else document
 
@@ -321,7 +321,7 @@ def _no_management(client: httpx.Client) -> ProvisioningError:
 def _reason(response: httpx.Response) -> str:
     try:
         return str(response.json()["reason"])[:_MAX_REASON]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return response.text[:_MAX_REASON]
 
 

@@ -16,7 +16,7 @@ import httpx
 
 from gateway.links.amqp_connection import Trouble
 from gateway.links.durable_queue import OWN_PREFIX
-from gateway.mapping.paths import Json
+from gateway.mapping.paths import Json, text_at
 from gateway.sources.rabbitmq.provisioning import (
     EXCHANGE_KIND,
     VHOST_DESCRIPTION,
@@ -176,13 +176,13 @@ def _plan_vhost(
         _plan_exchange(client, wanted, found)
         return
     strangers = [
-        one for one in connections if one.get("vhost") == name and one.get("user") not in wanted.names
+        one for one in connections if one.get("vhost") == name and text_at(one, "user") not in wanted.names
     ]
     found.obstacles += _in_use(f"the virtual host {name}", strangers)
     found.obstacles += _of_others(client, wanted)
     within = [f"the exchange {wanted.exchange}"] if _exchange(client, wanted) is not None else []
     for queue in _queues(client, name):
-        if queue.get("name") in wanted.kept_queues:
+        if text_at(queue, "name") in wanted.kept_queues:
             found.obstacles += _queue_obstacles(queue, name)
             within.append(f"the queue {_with_messages(queue)}")
         else:
@@ -198,7 +198,7 @@ def _of_others(client: httpx.Client, wanted: ProvisionedBroker) -> Iterator[str]
     administrator = _mapping(read(client, "whoami")).get("name")
     for permission in _listed(client, f"vhosts/{at}/permissions"):
         user = permission.get("user")
-        if user not in wanted.names and user != administrator:
+        if text_at(permission, "user") not in wanted.names and user != administrator:
             yield f"the user {user} has rights in {name}"
     for exchange in _listed(client, f"exchanges/{at}?columns=name"):
         called = str(exchange.get("name"))
@@ -231,7 +231,7 @@ def _plan_exchange(client: httpx.Client, wanted: ProvisionedBroker, found: Remov
         return
     path = f"exchanges/{segment(wanted.vhost)}/{segment(wanted.exchange)}"
     for binding in _listed(client, f"{path}/bindings/source"):
-        if binding.get("destination") not in wanted.kept_queues:
+        if text_at(binding, "destination") not in wanted.kept_queues:
             found.obstacles.append(f"{name} is in use: {binding.get('destination')} is bound to it")
     for binding in _listed(client, f"{path}/bindings/destination"):
         found.obstacles.append(f"{name} is in use: it is bound to {binding.get('source')}")
