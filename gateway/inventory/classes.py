@@ -20,7 +20,13 @@ from gateway.mapping.rules import (
     MethodRule,
     SetRule,
 )
-from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from gateway.model.schema import (
+    ClassKey,
+    ClassSchema,
+    EventSchema,
+    with_distinct_arguments,
+    with_distinct_names,
+)
 from gateway.model.stable_names import part_text
 from gateway.model.values import Values, ValueType
 
@@ -76,6 +82,7 @@ class ClassRegistry:
             mapped = settable_natively(mapped, schema, rule)
         else:
             mapped = settable_by_methods(mapped, rule)
+        mapped = with_distinct_names(mapped)
         versions = self._classes.setdefault(schema.key, [])
         for record in versions:
             if record.schema == mapped:
@@ -94,7 +101,8 @@ class ClassRegistry:
     def event_record(self, schema: EventSchema) -> EventClassRecord:
         """Return the record of an event learnt from the wire; equal schemas have the same one."""
         mapping = self._mappings.get(schema.key.package)
-        mapped = self._overrides.event_schema(applied_event(mapping, schema) if mapping else schema)
+        overlaid = applied_event(mapping, schema) if mapping else schema
+        mapped = with_distinct_arguments(self._overrides.event_schema(overlaid))
         versions = self._events.setdefault(schema.key, [])
         for record in versions:
             if record.schema == mapped:

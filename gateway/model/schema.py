@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gateway.model.values import Scalar, ValueType
@@ -189,3 +190,41 @@ class EventSchema:
     arguments: tuple[Argument, ...] = ()
     label: str = ""
     description: str = ""
+
+
+def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a name for each element of a class, or argument of an event, that no other one has.
+
+    Everything behind the inventory distinguishes them by name: columns, attributes, fields, rules of roles.
+    Of several with one name the first keeps it, and the second is ``depth_2``. One without a name is called
+    by its position, as ``element3``.
+    """
+    found: list[str] = []
+    taken = {name for name in names if name.strip()}
+    for position, name in enumerate(names):
+        wanted = name if name.strip() else f"element{position}"
+        distinct, number = wanted, 1
+        while distinct in found or (distinct != name and distinct in taken):
+            number += 1
+            distinct = f"{wanted}_{number}"
+        found.append(distinct)
+    return tuple(found)
+
+
+def with_distinct_names(schema: ClassSchema) -> ClassSchema:
+    """Return a class whose elements have `distinct_names`; nearly always ``schema`` itself."""
+    names = tuple(element.name for element in schema.elements)
+    if (distinct := distinct_names(names)) == names:
+        return schema
+    elements = tuple(replace(one, name=name) for one, name in zip(schema.elements, distinct, strict=True))
+    count = len(schema.properties)
+    return replace(schema, properties=elements[:count], statistics=elements[count:])
+
+
+def with_distinct_arguments(schema: EventSchema) -> EventSchema:
+    """Return an event whose arguments have `distinct_names`; nearly always ``schema`` itself."""
+    names = tuple(argument.name for argument in schema.arguments)
+    if (distinct := distinct_names(names)) == names:
+        return schema
+    arguments = (replace(one, name=name) for one, name in zip(schema.arguments, distinct, strict=True))
+    return replace(schema, arguments=tuple(arguments))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pytest
 import pytest_asyncio
 from click.testing import CliRunner
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 from gateway.cli.main import main
 from gateway.service.processes.exit_codes import ExitCode
 from tests.eventlog.documented_log import documented, written
+from tests.eventlog.logs import segment, update
 
 
 def statements() -> list[str]:
@@ -128,3 +130,19 @@ def test_the_gateways_own_commands_answer_what_happened(log: Path) -> None:
         assert result.exit_code == ExitCode.OK, result.stderr
         reported[words[2], len(reported)] = result.stdout
     assert len(reported["tail", 0].splitlines()) == 10
+
+
+def test_names_that_differ_in_case_are_read_where_columns_are_given(tmp_path: Path) -> None:
+    """Without ``columns`` DuckDB makes a structure of the values, in which case is no difference."""
+    first, second = update(1), update(2)
+    path = segment(
+        tmp_path,
+        1,
+        [msgspec.structs.replace(first, values={"depth": 1, "Depth": 2}), second],
+    ).path
+    sql = """SELECT "values"->>'$.depth', "values"->>'$.Depth' FROM read_json($1, columns =
+             {seq: 'UBIGINT', kind: 'VARCHAR', "values": 'JSON'}) WHERE kind <> '_commit' ORDER BY seq"""
+    with duckdb.connect() as database:
+        with pytest.raises(duckdb.Error, match="Duplicate name"):
+            database.execute("FROM read_json($1)", [str(path)]).fetchall()
+        assert database.execute(sql, [str(path)]).fetchall() == [("1", "2"), (None, None)]

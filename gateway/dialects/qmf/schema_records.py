@@ -72,7 +72,7 @@ def read_class(cursor: Cursor, key: ClassKey) -> ClassDefinition:
     """Read the schema of a class.
 
     Raises:
-        ProtocolError: a record is malformed, has no name, or a type that AM2 lacks.
+        ProtocolError: a record is malformed, or has a type that AM2 lacks.
     """
     counts = [cursor.u16(f"{sort} count") for sort in ("property", "statistic", "method")]
     return read_members(cursor, key, counts, read_map, AM2)
@@ -218,13 +218,13 @@ def read_element(
     """Read a property or statistic.
 
     Raises:
-        ProtocolError: the record is malformed, has no name, or a type that the version lacks.
+        ProtocolError: the record is malformed, or has a type that the version lacks.
     """
     start = cursor.position
     record = read(cursor)
     code = _type(record, start, forms)
     element = Element(
-        name=_name(record, start),
+        name=_text(record, "name"),
         type=code.value_type,
         access=Access.READ_ONLY if statistic else _ACCESSES.get(_integer(record, "access"), Access.READ_ONLY),
         index=bool(_integer(record, "index")),
@@ -247,7 +247,7 @@ def read_argument(cursor: Cursor, read: ReadRecord, forms: ElementForms) -> tupl
     default = record.get("default")
     direction = record.get("dir")
     argument = Argument(
-        name=_name(record, start),
+        name=_text(record, "name"),
         type=code.value_type,
         direction=_DIRECTIONS.get(direction, Direction.IN)
         if isinstance(direction, str | int)
@@ -271,7 +271,7 @@ def read_method(cursor: Cursor, read: ReadRecord, forms: ElementForms) -> tuple[
         raise ProtocolError("a count of arguments", f"{count}", start)
     arguments = [read_argument(cursor, read, forms) for _ in range(count)]
     method = Method(
-        _name(record, start), tuple(argument for argument, _ in arguments), description=_text(record, "desc")
+        _text(record, "name"), tuple(argument for argument, _ in arguments), description=_text(record, "desc")
     )
     return method, tuple(code for _, code in arguments)
 
@@ -285,13 +285,6 @@ def _type(record: Record, start: int, forms: ElementForms) -> TypeCode:
     if code not in forms:
         raise ProtocolError("a type code of the version in use", f"{code:d}", start)
     return code
-
-
-def _name(record: Record, start: int) -> str:
-    name = _text(record, "name")
-    if not name:
-        raise ProtocolError("a record with a name", repr(record)[:80], start)
-    return name
 
 
 def _text(record: Record, key: str) -> str:

@@ -97,6 +97,14 @@ def test_an_event_behind_an_extra_octet_as_agents_of_0_6_send_it() -> None:
     ]
 
 
+def test_an_element_or_argument_without_a_name_is_read() -> None:
+    """The bytes of its values stand between those of others."""
+    argument: dict[str, QmfValue] = {"type": 3, "dir": "I"}
+    schema = _class({"type": 3}, {"name": "x", "type": 3}, {"argCount": 1}, argument, properties=2, methods=1)
+    assert [one.name for one in schema.properties] == ["", "x"]
+    assert [(one.name, one.arguments[0].name) for one in schema.methods] == [("", "")]
+
+
 def test_an_event_without_arguments_may_be_followed_by_another_record() -> None:
     cursor = Cursor(b"\0\0AM2B\0\0\0\0")
     assert read_event(cursor, LEAK.key).schema.arguments == ()
@@ -154,14 +162,12 @@ def test_statistics_are_read_only_and_never_optional() -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        {"type": 3},
         {"name": "x"},
-        {"name": "", "type": 3},
         {"name": "x", "type": 5},
         {"name": "x", "type": "3"},
     ],
 )
-def test_a_record_needs_a_name_and_a_type_that_exists(record: dict[str, QmfValue]) -> None:
+def test_a_record_needs_a_type_that_exists(record: dict[str, QmfValue]) -> None:
     with pytest.raises(ProtocolError, match="offset 6"):
         _class(record, properties=1)
 
