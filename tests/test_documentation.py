@@ -15,7 +15,7 @@ from gateway.feed import messages
 from gateway.inventory import identity
 from gateway.mapping.override_files import load_overrides
 from gateway.mapping.rules import Mapping
-from gateway.prometheus.objects import LEFT_OUT, SERIES, SOURCE_UP, UP
+from gateway.prometheus.objects import LEFT_OUT, NAME_TAKEN, SERIES, SOURCE_UP, UP
 from gateway.service.metrics.families import FAMILIES
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.snmp.notifications import saved
@@ -158,7 +158,7 @@ def test_every_metric_is_described_as_it_is_reported() -> None:
 def test_metrics_and_metadata_that_are_named_are_there(page: Path) -> None:
     suffixes = {"", "_bucket", "_sum", "_count"}
     known = {family.name + suffix for family in FAMILIES for suffix in suffixes} | FILE_METADATA.keys()
-    known |= {UP, SOURCE_UP, LEFT_OUT, SERIES}
+    known |= {UP, SOURCE_UP, LEFT_OUT, NAME_TAKEN, SERIES}
     assert set(re.findall(r"amqp_gateway_[a-z0-9_]+", page.read_text(encoding="utf-8"))) <= known
 
 

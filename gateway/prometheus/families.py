@@ -8,7 +8,7 @@ element's unit is one of time or octets, and ``_total`` for a counter.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -96,6 +96,11 @@ class Family:
     factor: float = 1.0
     states: tuple[tuple[int | str, str], ...] = ()
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that a page may have once: that of the family, and that of its samples."""
+        return frozenset({self.name, f"{self.name}_total" if self.kind == "counter" else self.name})
+
 
 def families_of(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> dict[int, Family]:
     """Return the families of a class, by the positions of their elements.
@@ -105,18 +110,41 @@ def families_of(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> di
         classes: by patterns of ``package:class``, of which the first that fits counts, the patterns of the
             elements; all as of a shell. Elements that have no number for a value are passed over.
     """
+    found: dict[int, Family] = {}
+    taken: set[str] = set()
+    # Two elements may differ only in what `snake_case` drops, and a page has each family once.
+    for position, family in sorted(
+        _wanted(schema, classes), key=lambda one: priority(schema.elements[one[0]].name)
+    ):
+        if taken.isdisjoint(family.names):
+            taken |= family.names
+            found[position] = family
+    return dict(sorted(found.items()))
+
+
+def priority(name: str) -> str:
+    """Return the place of a name among those that get the same name of a metric: small letters come first.
+
+    It does not depend on which of them was met first, so that no restart or other version changes a meaning.
+    """
+    return name.swapcase()
+
+
+def without_family(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """Return the elements that `families_of` passes over because another one has the family's name."""
+    found = families_of(schema, classes)
+    return frozenset(schema.elements[p].name for p, _ in _wanted(schema, classes) if p not in found)
+
+
+def _wanted(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, Family]]:
+    """Yield position and family of each element that is chosen, and has a number."""
     key = str(schema.key)
     wanted = next((elements for pattern, elements in classes.items() if fnmatchcase(key, pattern)), ())
-    found: dict[int, Family] = {}
-    names: set[str] = set()
     for position, element in enumerate(schema.elements):
         if any(fnmatchcase(element.name, pattern) for pattern in wanted):
             family = family_of(schema, element)
-            # Two elements may differ only in what `snake_case` drops, and a page has each family once.
-            if family is not None and family.name not in names:
-                names.add(family.name)
-                found[position] = family
-    return found
+            if family is not None:
+                yield position, family
 
 
 def family_of(schema: ClassSchema, element: Element) -> Family | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
@@ -33,9 +33,10 @@ from gateway.feed.replica import FeedReplica, FeedView
 from gateway.feed.replica import ShownObject as ReplicaObject
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import TRUSTED, Counting
+from gateway.model.schema import ClassSchema
 from gateway.model.source_kinds import source_kind
 from gateway.model.stable_names import parts
-from gateway.prometheus.families import Family, families_of, number_of, snake_case
+from gateway.prometheus.families import Family, families_of, number_of, priority, snake_case, without_family
 
 _OWN_LABELS: Final = frozenset({"source", "agent", "state"})
 
@@ -50,6 +51,7 @@ class ShownClass:
         indexed: positions and label names of the elements that distinguish its objects.
         positions: all of these positions, whose values are kept.
         counters: the positions of counters among them.
+        left_out: the elements whose families would have the name of another one's.
     """
 
     name: str
@@ -57,6 +59,7 @@ class ShownClass:
     indexed: tuple[tuple[int, str], ...]
     positions: frozenset[int]
     counters: frozenset[int]
+    left_out: frozenset[str]
 
     def wanted(self, values: Mapping[int, FeedValue]) -> dict[int, FeedValue]:
         """Return those of an object's values that are shown, or name it."""
@@ -204,15 +207,11 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         families = families_of(schema, self._chosen)
         if not families:
             return None
-        indexed: list[tuple[int, str]] = []
-        for position, element in enumerate(schema.elements):
-            if element.index:
-                label = snake_case(element.name)
-                # A class may have an index element that is called as one of our own labels.
-                indexed.append((position, f"object_{label}" if label in _OWN_LABELS else label))
+        indexed = tuple(_labelled(schema))
         positions = frozenset({*families, *dict(indexed)})
         counters = frozenset(position for position, one in families.items() if one.kind == "counter")
-        return ShownClass(str(schema.key), families, tuple(indexed), positions, counters)
+        left_out = without_family(schema, self._chosen)
+        return ShownClass(str(schema.key), families, indexed, positions, counters, left_out)
 
     def find(self, source: int, version: ShownClass, row: int) -> ShownObject | None:
         """Find an object."""
@@ -274,13 +273,14 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         records = (source.record for source in self._replica.sources.values())
         return [(record.name, record.state in TRUSTED) for record in records]
 
-    def current(self, class_name: str) -> Iterator[tuple[dict[str, str], ShownObject]]:
-        """Yield the fresh objects of a class (``package:class``), with their labels.
+    def current(self, class_name: str) -> tuple[list[tuple[dict[str, str], ShownObject]], int]:
+        """Return a class's fresh objects (``package:class``) with their labels, and how many are hidden.
 
-        Where two have the same labels, the younger one stands for both.
+        Where several have the same labels, the youngest one stands for all; the others are hidden.
         """
         self._replica.age(self._clock())
         found: dict[tuple[str, ...], tuple[dict[str, str], ShownObject]] = {}
+        count = 0
         for (number, name), rows in self._objects.items():
             if name != class_name:
                 continue
@@ -289,23 +289,47 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
             for _, shown in sorted(rows.items()):
                 if shown.group.freshness is Freshness.FRESH:
                     labels = _labels(record, shown)
+                    count += 1
                     # A page has each series once.
                     found[tuple(labels.values())] = labels, shown
-        yield from found.values()
+        return list(found.values()), count - len(found)
 
     @property
     def classes(self) -> list[str]:
-        """The names of the chosen classes that are known, ``package:class``."""
-        return list(dict.fromkeys(one.name for one in self._replica.versions.values()))
+        """The names of the chosen classes that are known, ``package:class``, by `priority`."""
+        return sorted({one.name for one in self._replica.versions.values()}, key=priority)
 
     def families(self, class_name: str) -> list[Family]:
         """Return the families of a class, of all its versions; of those of one name the first."""
         named: dict[str, Family] = {}
-        for in_class in self._replica.versions.values():
-            if in_class.name == class_name:
-                for family in in_class.families.values():
-                    named.setdefault(family.name, family)
+        for in_class in self._versions(class_name):
+            for family in in_class.families.values():
+                named.setdefault(family.name, family)
         return list(named.values())
+
+    def left_out(self, class_name: str) -> frozenset[str]:
+        """Return the elements of a class that have no family, because another one has its name."""
+        return frozenset().union(*(one.left_out for one in self._versions(class_name)))
+
+    def _versions(self, class_name: str) -> list[ShownClass]:
+        return [one for one in self._replica.versions.values() if one.name == class_name]
+
+
+def _labelled(schema: ClassSchema) -> Iterator[tuple[int, str]]:
+    """Yield positions and label names of the elements that distinguish objects: each name once."""
+    taken = set(_OWN_LABELS)
+    for position, element in enumerate(schema.elements):
+        if not element.index:
+            continue
+        label = wanted = snake_case(element.name)
+        if label in _OWN_LABELS:
+            label = wanted = f"object_{label}"
+        number = 1
+        while label in taken:
+            number += 1
+            label = f"{wanted}_{number}"
+        taken.add(label)
+        yield position, label
 
 
 def _in_other_version(shown: ShownObject, version: ShownClass) -> ShownObject:
@@ -342,6 +366,7 @@ def _text(value: FeedValue | None) -> str:
 UP: Final = "amqp_gateway_objects_up"
 SOURCE_UP: Final = "amqp_gateway_objects_source_up"
 LEFT_OUT: Final = "amqp_gateway_objects_left_out"
+NAME_TAKEN: Final = "amqp_gateway_objects_name_taken"
 SERIES: Final = "amqp_gateway_objects_series"
 
 
@@ -382,29 +407,58 @@ def metrics_of(objects: ShownObjects, max_series: int) -> Iterator[Metric]:
         sources.add_sample(SOURCE_UP, {"source": name}, float(is_trusted))
     yield sources
     left_out = Metric(LEFT_OUT, "Objects not shown because of metrics.objects.max_series.", "gauge")
+    taken = Metric(
+        NAME_TAKEN, "Elements and objects not shown because others have their names here.", "gauge"
+    )
     room = max_series
+    names = {UP, SOURCE_UP, LEFT_OUT, NAME_TAKEN, SERIES}
     for class_name in objects.classes:
-        metrics, used, beyond = _metrics_of_class(objects, class_name, room)
-        room -= used
-        left_out.add_sample(LEFT_OUT, {"class": class_name}, float(beyond))
-        yield from metrics
+        page = _metrics_of_class(objects, class_name, room, names)
+        room -= page.used
+        left_out.add_sample(LEFT_OUT, {"class": class_name}, float(page.beyond))
+        for what, count in (("element", page.elements), ("object", page.alike)):
+            taken.add_sample(NAME_TAKEN, {"class": class_name, "what": what}, float(count))
+        yield from page.metrics
     yield left_out
+    yield taken
     series = Metric(SERIES, "Series of objects that are shown.", "gauge")
     series.add_sample(SERIES, {}, float(max_series - room))
     yield series
 
 
-def _metrics_of_class(objects: ShownObjects, class_name: str, room: int) -> tuple[list[Metric], int, int]:
-    """Return the metrics of a class, the number of their series, and the number of objects without room."""
-    metrics = {
-        family.name: Metric(family.name, family.help, family.kind) for family in objects.families(class_name)
-    }
+class _PageOfClass(NamedTuple):
+    """The metrics of a class, and what of it is not among them.
+
+    Attributes:
+        metrics: the metrics.
+        used: the number of their series.
+        beyond: the number of objects without room.
+        elements: the number of elements whose names others have.
+        alike: the number of objects whose labels others have.
+    """
+
+    metrics: list[Metric]
+    used: int
+    beyond: int
+    elements: int
+    alike: int
+
+
+def _metrics_of_class(objects: ShownObjects, class_name: str, room: int, names: set[str]) -> _PageOfClass:
+    """Return what a page has of a class; ``names`` are those of the page so far, and grow."""
+    families = objects.families(class_name)
+    own = [family for family in families if names.isdisjoint(family.names)]
+    for family in own:
+        names |= family.names
+    metrics = {family.name: Metric(family.name, family.help, family.kind) for family in own}
+    current, alike = objects.current(class_name)
     used = beyond = 0
-    for labels, shown in objects.current(class_name):
+    for labels, shown in current:
         samples = [
             (family.name, sample)
             for position, family in shown.in_class.families.items()
-            if (sample := _sample(family, labels, shown.shown(position))) is not None
+            if family.name in metrics
+            and (sample := _sample(family, labels, shown.shown(position))) is not None
         ]
         # Whole objects: half of one's series would look like absent values.
         if used + len(samples) > room:
@@ -413,7 +467,8 @@ def _metrics_of_class(objects: ShownObjects, class_name: str, room: int) -> tupl
         used += len(samples)
         for name, (suffix, sample_labels, value) in samples:
             metrics[name].add_sample(name + suffix, sample_labels, value)
-    return [metric for metric in metrics.values() if metric.samples], used, beyond
+    elements = len(families) - len(own) + len(objects.left_out(class_name))
+    return _PageOfClass([one for one in metrics.values() if one.samples], used, beyond, elements, alike)
 
 
 def _sample(

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from gateway.mapping.files import class_schemas
 from gateway.model.schema import ClassKey, ClassSchema, Element, Kind, NamedValue
 from gateway.model.values import ValueType
-from gateway.prometheus.families import DEFAULT_CLASSES, families_of, family_of, snake_case
+from gateway.prometheus.families import (
+    DEFAULT_CLASSES,
+    families_of,
+    family_of,
+    snake_case,
+    without_family,
+)
 from tests.components.shipped_mappings import shipped_mappings
 from tests.distribution.building import ROOT
 from tests.prometheus.table import table
@@ -86,11 +92,18 @@ def test_the_first_pattern_that_fits_a_class_counts() -> None:
     assert families_of(schema, {"shop:hall": ["*"]}) == {}
 
 
-def test_elements_that_would_have_one_name_are_shown_once() -> None:
-    schema = ClassSchema(
-        ClassKey("shop", "till"), (Element("coinsIn", ValueType.U32), Element("coins_in", ValueType.U32))
-    )
-    assert set(families_of(schema, {"*:*": ["*"]})) == {0}
+@pytest.mark.parametrize("names", [("depth", "Depth"), ("Depth", "depth")])
+def test_elements_that_would_have_one_name_are_shown_once_small_letters_first(names: tuple[str, str]) -> None:
+    schema = ClassSchema(ClassKey("shop", "till"), tuple(Element(name, ValueType.U32) for name in names))
+    assert set(families_of(schema, {"*:*": ["*"]})) == {names.index("depth")}
+    assert without_family(schema, {"*:*": ["*"]}) == {"Depth"}
+    assert without_family(schema, {"*:*": ["Dep*"]}) == set()
+
+
+def test_a_counter_has_the_name_of_its_samples_too() -> None:
+    sales = Element("sales", ValueType.U64, kind=Kind.COUNTER)
+    schema = ClassSchema(ClassKey("shop", "till"), (sales, Element("salesTotal", ValueType.U64)))
+    assert without_family(schema, {"*:*": ["*"]}) == {"salesTotal"}
 
 
 def test_every_element_that_is_shown_by_default_exists_and_has_a_number() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as openmetrics_string_to_metric_families,
 )
 
-from gateway.feed.records import DeleteRecord, ObjectRecord, Record
+from gateway.feed.records import ClassRecord, DeleteRecord, ObjectRecord, Record
 from gateway.model.observations import Counting, SourceState
-from gateway.prometheus.objects import LEFT_OUT, SERIES, SOURCE_UP, UP
+from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.values import ValueType
+from gateway.prometheus.objects import LEFT_OUT, NAME_TAKEN, SERIES, SOURCE_UP, UP
 from tests.components.shop import (
     START,
     TILL_CLASS,
@@ -180,6 +183,57 @@ def test_of_two_with_the_same_labels_the_younger_is_shown() -> None:
     shown = gateway(till(9, name="till1"))
     shown.publish(update(9, {COINS: 99}))
     assert shown.value("amqp_shop_till_coins", name="till1") == 99
+
+
+def taken(shown: Gateway, class_name: str, what: str) -> float | None:
+    return shown.value(NAME_TAKEN, **{"class": class_name, "what": what})
+
+
+def test_those_with_the_labels_of_a_younger_one_are_counted() -> None:
+    shown = gateway(till(8, name="till1"), till(9, name="till1"))
+    assert (taken(shown, "shop:till", "object"), taken(shown, "shop:hall", "object")) == (2, 0)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_of_classes_with_one_name_here_that_with_small_letters_is_shown(order: tuple[int, ...]) -> None:
+    classes = []
+    objects = []
+    for place, (package, name) in enumerate([("p1", "thing"), ("p1", "Thing"), ("P1", "thing")]):
+        schema = ClassSchema(ClassKey(package, name), (Element("depth", ValueType.U32),))
+        classes.append(ClassRecord(50 + place, schema, "", ""))
+        objects.append(msgspec.structs.replace(hall(1), class_number=50 + place, values={0: 100 + place}))
+    shown = gateway(*(classes[place] for place in order), *objects)
+    assert list(shown.series("amqp_p1_thing_depth").values()) == [100]
+    counted = {name: taken(shown, name, "element") for name in ("p1:thing", "p1:Thing", "P1:thing")}
+    assert counted == {"p1:thing": 0, "p1:Thing": 1, "P1:thing": 1}
+
+
+def test_names_of_elements_and_labels_that_become_one() -> None:
+    names = ("a-b", "a.b", "depth", "Depth")
+    elements = (
+        *(Element(name, ValueType.STRING, index=True) for name in ("x-y", "x.y", "source")),
+        *(Element(name, ValueType.U32) for name in names),
+    )
+    record = ClassRecord(50, ClassSchema(ClassKey("shop", "Shelf"), elements), "", "")
+    values = dict(enumerate(("left", "right", "us", 1, 2, 3, 4)))
+    shelf = msgspec.structs.replace(hall(1), class_number=50, values=values)
+    shown = gateway(record, shelf)
+    found = {name: dict(labels) for name, labels in shown.series("amqp_shop_shelf_")}
+    assert {name: shown.value(name) for name in found} == {
+        "amqp_shop_shelf_a_b": 1,
+        "amqp_shop_shelf_depth": 3,
+    }
+    expected = {"x_y": "left", "x_y_2": "right", "object_source": "us", "source": "shop1", "agent": "1.0"}
+    assert found["amqp_shop_shelf_depth"] == expected
+    assert taken(shown, "shop:Shelf", "element") == 2
+
+
+def test_no_class_has_the_names_of_the_page_itself() -> None:
+    schema = ClassSchema(ClassKey("gateway", "objects"), (Element("series", ValueType.U32),))
+    own = msgspec.structs.replace(hall(1), class_number=50, values={0: 100})
+    shown = gateway(ClassRecord(50, schema, "", ""), own)
+    assert shown.value(SERIES) == 6
+    assert taken(shown, "gateway:objects", "element") == 1
 
 
 def test_objects_beyond_the_bound_are_left_out_whole_and_counted() -> None:
