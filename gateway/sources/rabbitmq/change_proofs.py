@@ -15,9 +15,9 @@ from hashlib import blake2b
 from typing import Final
 
 from gateway.dialects.qmf.statuses import Status
-from gateway.mapping.paths import Json, integer_at
+from gateway.mapping.paths import Json, integer_at, text_at
 from gateway.model.times import MILLISECOND, SECOND
-from gateway.sources.rabbitmq.management_api import page_by_name
+from gateway.sources.rabbitmq.management_api import Document, page_by_name, page_of
 from gateway.sources.rabbitmq.management_changes import Lookup
 from gateway.sources.rabbitmq.method_steps import (
     CallFailedError,
@@ -109,6 +109,18 @@ def as_meant(
         text = f"nothing was sent: the management API's answer about {name} lacks {', '.join(lacking)}"
         raise CallFailedError(Status.EXCEPTION, text)
     return document
+
+
+def nodes_of_connection(name: str) -> Generator[Lookup, Json, list[str]]:
+    """Read the nodes of all connections of a name; empty if that cannot be read.
+
+    A node has one of a name at most. Behind proxies that report the client's address and port (PROXY
+    protocol) two nodes of a cluster may have one each.
+    """
+    answer = yield from _asked(f"{page_by_name('connections', name)}&columns=name,node")
+    items, _ = page_of(Document(answer)) or ([], True)
+    alike = (item for item in items if isinstance(item, Mapping) and is_listed_as(name, item.get("name")))
+    return sorted(text_at(item, "node") for item in alike)
 
 
 DEPTH_COLUMNS: Final = (

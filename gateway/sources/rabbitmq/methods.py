@@ -18,6 +18,7 @@ from gateway.sources.rabbitmq.change_proofs import (
     as_meant,
     evidence_of,
     is_set_by,
+    nodes_of_connection,
     overwritten,
     own_path,
     present_depth,
@@ -97,6 +98,13 @@ def _close_connection(call: Invocation) -> Steps:
     if call.created and isinstance(opened, int) and opened * MILLISECOND != call.created:
         # The broker names connections by addresses and ports, which another connection may have by now.
         raise CallFailedError(Status.UNKNOWN_OBJECT, "the connection has ended; another has its name by now")
+    nodes = yield from nodes_of_connection(call.target.leaf)
+    if len(nodes) > 1:
+        text = (
+            f"nothing was sent: {len(nodes)} connections have this name, on {' and '.join(nodes)}, and the"
+            " management API closes any of them"
+        )
+        raise CallFailedError(Status.EXCEPTION, text)
     yield Change("DELETE", own_path(call.target), reason=reason)
 
 

@@ -20,7 +20,7 @@ from gateway.sources.rabbitmq.change_proofs import (
     is_set_by,
     overwritten,
 )
-from gateway.sources.rabbitmq.management_api import Document, NotFound
+from gateway.sources.rabbitmq.management_api import Document, NotFound, Unavailable, page_by_name
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
     Change,
@@ -231,6 +231,15 @@ CLOSE = Change("DELETE", "connections/peer%20-%3E%20us", reason="bye")
 LISTED = Lookup("connections/peer%20-%3E%20us?columns=name,connected_at", as_writer=True)
 
 
+ALIKE = Lookup(f"{page_by_name('connections', 'peer -> us')}&columns=name,node", as_writer=True)
+
+
+def named(*nodes: str) -> Document:
+    """Return a page with a connection of the name on each node, and another one whose name contains it."""
+    items: list[Json] = [{"name": "peer -> us", "node": node} for node in nodes]
+    return Document({"items": [*items, {"name": "peer -> us too", "node": NODE}], "page": 1, "page_count": 1})
+
+
 def connection(opened: int = CONNECTED_AT) -> Document:
     return Document({"name": "peer -> us", "connected_at": opened})
 
@@ -242,7 +251,29 @@ def test_a_connection_is_closed_when_the_broker_lists_it() -> None:
     assert play.is_idle()
     play.time_passes(0.25)
     play.asked(LISTED, connection())
+    play.asked(ALIKE, named(NODE))
     play.asked(CLOSE, Changed())
+
+
+@pytest.mark.parametrize("shown", [Document({}), NotFound(), Unavailable("statistics are off")])
+def test_where_connections_cannot_be_listed_it_is_closed_all_the_same(shown: BrokerAnswer) -> None:
+    play = Play()
+    play.calls("connection", "peer -> us", "close", "bye")
+    play.asked(LISTED, connection())
+    play.asked(ALIKE, shown)
+    play.asked(CLOSE, Changed())
+
+
+def test_of_two_connections_of_one_name_none_is_closed() -> None:
+    """Which of them the broker would close is not known: it finds one by its name."""
+    play = Play()
+    play.calls("connection", "peer -> us", "close", "bye")
+    play.asked(LISTED, connection())
+    play.asked(ALIKE, named(NODE, "rabbit@other"))
+    assert play.is_idle()
+    response = play.response()
+    assert response.status == Status.EXCEPTION
+    assert "nothing was sent: 2 connections have this name, on rabbit@other and rabbit@shop" in response.text
 
 
 def test_a_connection_that_is_not_listed_in_time_is_not_closed() -> None:
