@@ -153,11 +153,16 @@ def test_a_process_that_is_started_again_has_the_configuration_of_the_gateways_s
     site.configure(snmp={"enabled": False})
     with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
         gateway.ready()
+
+        def starts() -> int:
+            return [record["event"] for record in gateway.log].count("core-ready")
+
+        wait_until(lambda: starts() == 1, "its first core has said so, too")
         site.configuration.write_text("version: 1\nsnmp:\n  listen: [", encoding="utf-8")
         children = psutil.Process(gateway.process.pid).children()
         core = next(child for child in children if " process core " in " ".join(child.cmdline()))
         core.kill()
-        wait_until(lambda: [record["event"] for record in gateway.log].count("core-ready") == 2, "it is back")
+        wait_until(lambda: starts() == 2, "it is back")
         gateway.process.send_signal(signal.SIGHUP)
         wait_until(
             lambda: any("is not YAML" in record.get("wrong", "") for record in gateway.log),

@@ -186,10 +186,10 @@ async def _run_locked(
         await core.start(running, recorded)
         core.add_readings(lifeline.metrics)
         tune_garbage_collection()
-        lifeline.ready()
         log.info(
             "core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket)
         )
+        lifeline.ready()
         watch = ClockWatch(clock)
         await until_one_ends(
             lifeline.parent_gone(core.publish),
