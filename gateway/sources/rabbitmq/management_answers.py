@@ -102,7 +102,8 @@ class ManagementAnswers:
         ]
         self.plan = PollingPlan(listings, config.polling, users=bool(config.management_virtual_host))
         classes = (listing.class_name for listing in listings)
-        self.visibility = Visibility(classes, config.user, config.writer)
+        unnamed = {name for name, reader in readers.items() if reader.has_private_names}
+        self.visibility = Visibility(classes, config.user, config.writer, unnamed)
         self.visibility.awaits_events = config.awaits_events
         self._config = config
         self._readers = readers

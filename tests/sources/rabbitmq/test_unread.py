@@ -607,6 +607,16 @@ def test_a_document_that_cannot_be_read_loses_that_object_only() -> None:
     assert read_in_part(shop) == {}
 
 
+def test_names_that_are_private_are_in_no_text_about_documents_that_cannot_be_read() -> None:
+    """The name of a channel has its client's address, and the detail is for all who see the source."""
+    shop = world()
+    name = "10.1.2.3:4 -> us (1)"
+    shop.broker.objects["channel"][name,] = {"name": name, "vhost": "/", "connection_details": []}
+    shop.run(20)
+    assert shop.source.status.detail == "of class channel 1 cannot be read"
+    assert read_in_part(shop) == {"rabbitmq:channel": shop.source.status.detail}
+
+
 def test_documents_that_are_poor_for_a_moment_are_no_alarm() -> None:
     """As those of connections that are being closed, each time others."""
     shop = world()
