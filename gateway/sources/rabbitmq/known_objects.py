@@ -30,7 +30,6 @@ from gateway.sources.rabbitmq.former_objects import FormerObjects
 from gateway.sources.rabbitmq.object_lives import (
     EVENT_DELAY,
     LISTING_LAG,
-    SUMMED,
     WITHOUT_OWNER,
     WITHOUT_TIME,
     Change,
@@ -670,6 +669,5 @@ class KnownObjects(FormerObjects):
         self._without_owner.pop(known.name, None)
         self._left_out.pop(known.name, None)
         moved = filter(None, map(self.get, self._dependencies.dependents(known.name) if is_next else ()))
-        # RabbitMQ keeps the counters of a deleted object for as long, and may go on with them.
-        counting = Counting.UNKNOWN if is_next and known.name.class_name in SUMMED else Counting.GO_ON
+        counting = Counting.UNKNOWN if self.ends.left_counters(known.name) else Counting.GO_ON
         return [*changes, Put(known, new=True, counting=counting), *(Put(one) for one in moved)]

@@ -78,7 +78,7 @@ class NodeCounters:
     def stopped(self, now: int) -> list[Change]:
         """Take note that the only node stops, whose process may run on."""
         self._counts.clear()
-        return self._began(now)
+        return self._began(now, now)
 
     def node_read(self, node: str, reading: Reading | None, now: int, *, restarted: bool) -> list[Change]:
         """Take the counters of a node: they begin again in another process, or when one of them fell.
@@ -102,7 +102,8 @@ class NodeCounters:
         self._left.pop(node, None)
         self._shown[node] = self._runs[node]
         # All this is recorded before what shows that the node was started again.
-        sums = self._began(now) if self._nodes.listed == {node} else self._in_doubt()
+        alone = self._nodes.listed == {node}
+        sums = self._began(now, self._nodes.started_after(node)) if alone else self._in_doubt()
         return [*(change for one in counted for change in self._known.counters_began(one.name, now)), *sums]
 
     def nodes_listed(self, now: int) -> list[Change]:
@@ -115,7 +116,7 @@ class NodeCounters:
         is_back = any(self._left.get(name) == run for name, run in shown.items())
         self._left = {name: run for name, run in (self._left | gone).items() if name not in shown}
         if gone and len(gone) == len(former) and not is_back:
-            return self._began(now)
+            return self._began(now, 0)
         return self._in_doubt() if gone or is_back else []
 
     def _in_doubt(self) -> list[Change]:
@@ -123,12 +124,17 @@ class NodeCounters:
         self._changed = Counting.UNKNOWN
         return _doubted(one for name in sorted(SUMMED) for one in self._of_class(name))
 
-    def _began(self, now: int) -> list[Change]:
+    def _began(self, now: int, since: int) -> list[Change]:
         """Remove all statistics, because no node has run on: the broker counts from zero.
 
         A counter that has passed its former value by the next reading would seem to have gone on.
+
+        Args:
+            now: the time.
+            since: since when at the latest it has counted so (ns, never too late); 0 if unknown.
         """
         self._changed = Counting.BEGAN
+        self._known.ends.counted_since = max(self._known.ends.counted_since, since)
         changes: list[Change] = []
         for class_name in (one for one in self._readers if one != "node"):
             outlives = class_name in SUMMED or class_name in _OF_A_NODE

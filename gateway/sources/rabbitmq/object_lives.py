@@ -128,12 +128,14 @@ class End:
         created: when the object was created (ns); 0 if unknown.
         unreported: the object, if no event has reported its end; otherwise ``None``.
         number: the object's number; 0 if the object was not known.
+        sampled: when its counters were read last (ns); 0 if unknown.
     """
 
     noticed: int
     created: int
     unreported: KnownObject | None = None
     number: int = 0
+    sampled: int = 0
 
 
 class EndedObjects:
@@ -141,15 +143,29 @@ class EndedObjects:
 
     A listing may be older than the end of an object that it shows. So each end is kept until no listing can
     be older, or until a new object of the name is known to exist.
+
+    Attributes:
+        counted_since: since when the broker counts from zero (ns): nothing of before is left; 0 if unknown.
     """
 
     def __init__(self) -> None:
+        self.counted_since = 0
         self._ends: OrderedDict[ObjectName, End] = OrderedDict()
         self._used: OrderedDict[int, None] = OrderedDict()
 
     def get(self, name: ObjectName) -> End | None:
         """Return the last end of an object of this name, if it is kept."""
         return self._ends.get(name)
+
+    def left_counters(self, name: ObjectName) -> bool:
+        """Return whether a new object of this name may go on with the counters of one that ended.
+
+        RabbitMQ keeps the counters of a deleted object for about as long as its end is kept here.
+        """
+        end = self._ends.get(name)
+        if end is None or name.class_name not in SUMMED:
+            return False
+        return (end.sampled or end.noticed) > self.counted_since
 
     def unreported(self, name: ObjectName) -> KnownObject | None:
         """Return the last object of this name that ended, if no event has reported its end."""
@@ -307,7 +323,8 @@ class ObjectTable:
         self._dependencies.remove(known.name, known.properties)
         self._unconfirmed.discard(known.name)
         self._unpublished.discard(known.name)
-        self.ends.add(known.name, End(now, known.created, None if reported else known, known.number))
+        unreported = None if reported else known
+        self.ends.add(known.name, End(now, known.created, unreported, known.number, known.sampled))
         # What could not be read may have ended before the one that it depends on.
         is_certain = reported or (implied and not known.unread_since)
         return [*changes, Gone(known, time, inferred=not is_certain)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.dialects.session import LinkDown, LinkUp
 from gateway.model.observations import Counting, ObjectSeen
 from gateway.model.times import HOUR, MINUTE, SECOND
 from gateway.model.values import Value
@@ -167,6 +168,31 @@ def test_a_queue_that_is_declared_again_may_go_on_with_the_counts_of_the_former_
     shop.queue_created("audit")
     shop.run(30)
     assert countings_of_new(shop, "audit") == [Counting.GO_ON, Counting.UNKNOWN]
+
+
+@pytest.mark.parametrize("published", [0, 7], ids=["at rest after the start", "counted since the start"])
+def test_a_queue_that_ended_with_its_broker_leaves_no_counts(published: int) -> None:
+    shop = world()
+    shop.broker.add_queue("audit", message_stats={"publish": 1000})
+    shop.queue_created("audit")
+    shop.run(30)
+    stopped = LinkDown("broker forced connection closure with reason 'shutdown'")
+    shop.source_does(shop.source.handle(stopped, shop.now))
+    if published:
+        shop.broker.objects["queue"]["/", "audit"]["message_stats"] = {"publish": published}
+        shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+        shop.run(30)
+        shop.event("queue.deleted", vhost="/", name="audit")
+        del shop.broker.objects["queue"]["/", "audit"]
+    else:
+        del shop.broker.objects["queue"]["/", "audit"]
+        shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.run(30)
+    shop.broker.add_queue("audit", message_stats={"publish": 25})
+    shop.queue_created("audit")
+    shop.run(30)
+    expected = Counting.UNKNOWN if published else Counting.GO_ON
+    assert countings_of_new(shop, "audit") == [Counting.GO_ON, expected]
 
 
 def test_a_queue_that_is_new_after_a_change_of_nodes_has_counted_from_zero() -> None:
