@@ -58,6 +58,15 @@ def lacking(folder: Path, *, writes: bool = True) -> list[Ability]:
     return found
 
 
+def can(folder: Path, ability: Ability) -> bool:
+    """Return whether the file system of a folder can do one thing; also where this user cannot try it."""
+    try:
+        {**_READING, **_WRITING}[ability](folder)
+    except OSError as error:
+        return error.errno not in UNABLE
+    return True
+
+
 def described(folder: Path) -> str:
     """Return the file system of a folder: its type, and where it is mounted."""
     place, best = folder.resolve(), ("unknown", "")

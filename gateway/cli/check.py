@@ -54,7 +54,7 @@ def check(config: Path | None, *, connect: bool, against_running: bool, saved: P
     configuration = loaded(config)
     configure_logs("check")
     remarks = check_files(configuration)
-    say([*remarks.secrets, *remarks.nameless])
+    say([*remarks.secrets, *remarks.nameless, *configuration.socket_remarks()])
     say(f"{remark}: an agent may have it" for remark in remarks.patterns)
     if against_running:
         running = running_settings(configuration)

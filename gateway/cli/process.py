@@ -34,8 +34,14 @@ PROCESSES = {
 )
 @click.option("--lifeline", type=int, help="Descriptor of the lifeline to the parent process.")
 @click.option("--state-lock", type=int, help="Inherited descriptor of the state folder's lock.")
+@click.option("--listener", type=int, help="Inherited descriptor of the socket that it listens on.")
 def process(
-    name: str, config: Path | None, copy: Path | None, lifeline: int | None, state_lock: int | None
+    name: str,
+    config: Path | None,
+    copy: Path | None,
+    lifeline: int | None,
+    state_lock: int | None,
+    listener: int | None,
 ) -> None:
     """Run one process of the gateway."""
     guard = ParentGuard(lifeline)
@@ -46,4 +52,4 @@ def process(
         configuration = options.loaded(config, copy)
         setup.configure_logs(name)
         run = getattr(importlib.import_module(module), function)
-    setup.run_process(name, partial(run, configuration), (lifeline, state_lock, guard))
+    setup.run_process(name, partial(run, configuration), (lifeline, state_lock, guard, listener))

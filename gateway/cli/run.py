@@ -13,6 +13,7 @@ from gateway.config.files import LoadedConfiguration
 from gateway.file_owners import reason_of
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.kept_sockets import note_feed_place
 from gateway.service.processes.systemd import MODULE
 from gateway.service.state.running_configuration import note_running
 from gateway.state_folder import StateError, StateFolder, refuse_root
@@ -47,6 +48,7 @@ def _supervise(
     """Return the command line of the supervisor (`gateway.cli.supervise`)."""
     settings = configuration.settings
     words = ["supervise", "--config", str(configuration.path), "--copy", str(copy)]
+    words += ["--socket", "core", str(configuration.feed_socket)]
     processes = {
         "core": True,
         "snmp": settings.snmp.enabled,
@@ -64,7 +66,7 @@ def _supervise(
         where = [*settings.metrics.listen, settings.metrics.connections, *filter(None, files)]
         words += [word for each in where for word in ("--metrics", str(each))]
     if settings.metrics.objects is not None:
-        words += ["--objects", str(configuration.objects_socket)]
+        words += ["--socket", "objects", str(configuration.objects_socket)]
     if lifeline is not None:
         words += ["--lifeline", str(lifeline)]
     return [*words, "--state-lock", str(state_lock)]
@@ -73,6 +75,7 @@ def _supervise(
 def _copied(configuration: LoadedConfiguration) -> Path:
     try:
         with command_errors():
+            note_feed_place(configuration)
             return note_running(configuration)
     except OSError as error:
         reason = reason_of(error, configuration.state_folder)

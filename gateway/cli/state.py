@@ -33,7 +33,12 @@ def init(config: Path | None) -> None:
     configuration = loaded(config)
     folder, feed = configuration.state_folder, configuration.feed_socket
     try:
-        if feed.parent == folder and (text := _without_sockets(folder)):
+        # Else a folder without sockets is no obstacle: the feed's is in another then.
+        if (
+            configuration.settings.feed.socket
+            and feed.parent == folder
+            and (text := _without_sockets(folder))
+        ):
             raise CommandError(ExitCode.STATE, text)
         state = StateFolder.create(folder)
         state.secret(COMMUNITY)
@@ -49,10 +54,9 @@ def init(config: Path | None) -> None:
 def _without_sockets(folder: Path) -> str:
     """Return what to do where the file system of a folder, which need not be there, has no Unix sockets."""
     place = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
-    missing = [file_systems.Ability.SOCKETS]
-    if missing[0] not in file_systems.lacking(place):
+    if file_systems.can(place, file_systems.Ability.SOCKETS):
         return ""
-    words = file_systems.in_words(place, missing)
+    words = file_systems.in_words(place, [file_systems.Ability.SOCKETS])
     return f"{folder}: {words}: name a path on another one under feed.socket, or another state.folder"
 
 

@@ -31,7 +31,13 @@ _FILE = click.Path(path_type=Path)
     help="Where metrics are served: address, port, number of connections, and for TLS certificate, key and "
     "authorities of clients.",
 )
-@click.option("--objects", type=_FILE, help="Socket of the process that has the metrics of objects.")
+@click.option(
+    "--socket",
+    "sockets",
+    type=(str, _FILE),
+    multiple=True,
+    help="Process that listens on a socket, and where.",
+)
 @click.option("--lifeline", type=int, help="Descriptor of the lifeline to the parent process.")
 @click.option("--state-lock", type=int, required=True, help="Descriptor of the state folder's lock.")
 def supervise(
@@ -40,7 +46,7 @@ def supervise(
     processes: tuple[str, ...],
     compact: Path | None,
     metrics: tuple[str, ...],
-    objects: Path | None,
+    sockets: tuple[tuple[str, Path], ...],
     lifeline: int | None,
     state_lock: int,
 ) -> None:
@@ -51,8 +57,9 @@ def supervise(
         counts = tuple(CompactionCounts().readings())
         command = gateway_command("compactor", config, copy)
         plans.append(ProcessPlan("compactor", command, partial(_waits, compact), counts))
-    pages = _pages(*metrics, objects=objects) if metrics else None
-    asyncio.run(run_gateway(plans, pages, Lifeline(lifeline), state_lock))
+    listening = dict(sockets)
+    pages = _pages(*metrics, objects=listening.get("objects")) if metrics else None
+    asyncio.run(run_gateway(plans, pages, Lifeline(lifeline), state_lock, listening))
 
 
 def _pages(address: str, port: str, connections: str, *files: str, objects: Path | None) -> MetricsPages:

@@ -17,6 +17,7 @@ from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import ClientTlsSettings, ListenerTls
 from gateway.config.types import SecretSource
 from gateway.file_owners import distrust, owner_for_root
+from gateway.local_sockets import trouble_at
 from gateway.state_folder import RUNNING_FILES
 from gateway.yaml_documents import (
     Complaint,
@@ -101,6 +102,13 @@ class LoadedConfiguration:
             with contextlib.suppress(SecretError):
                 if text := part.remark(self.folder):
                     yield key, text
+
+    def socket_remarks(self) -> Iterator[str]:
+        """Yield why this user cannot make the feed's socket where it is configured, if that is so."""
+        if self.settings.feed.socket is not None:
+            path = self.folder / self.settings.feed.socket
+            if text := trouble_at(path):
+                yield f"feed.socket: {path}: {text}"
 
     @property
     def state_folder(self) -> Path:

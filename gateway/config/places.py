@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Final
+
+from gateway.state_folder import FEED_PLACE, FEED_SOCKET
 
 ENVIRONMENT_VARIABLE = "AMQP_GATEWAY_CONFIG"
 PLACES = (Path("gateway.yaml"), Path("/etc/amqp-gateway/gateway.yaml"))
@@ -55,23 +56,23 @@ def state_folder(folder: Path, configured: Path | None) -> Path:
 
 
 def feed_socket(folder: Path, configured: Path | None, state: Path) -> Path:
-    """Return the path of the feed's socket.
+    """Return the path of the feed's socket: the one that the last start noted in the state folder.
 
-    It is as configured; else in ``$XDG_RUNTIME_DIR/amqp-gateway``, else in the state folder. In the first
-    folder its name depends on the path of the state folder, so that two gateways of one user have
-    different sockets.
+    Without a note, as of a gateway that was never started, it is as configured, else in the state folder. No
+    environment counts: that of a service is not that of a shell.
 
     Args:
         folder: the folder of the configuration.
         configured: the path that it has, if any.
         state: the state folder.
     """
-    if configured is not None:
-        return folder / configured
-    runtime = _xdg_folder("XDG_RUNTIME_DIR")
-    if runtime is None:
-        return state / "feed.sock"
-    return runtime / "amqp-gateway" / f"feed-{_short_digest(str(state.resolve()))}.sock"
+    try:
+        noted = (state / FEED_PLACE).read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        noted = ""
+    if noted and "\0" not in noted:
+        return state / noted
+    return state / FEED_SOCKET if configured is None else folder / configured
 
 
 _REACHED_AT: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  what listens on all addresses
@@ -86,7 +87,3 @@ def _xdg_folder(variable: str) -> Path | None:
     """Return the folder that ``variable`` names; a relative one is ignored (XDG Base Directory)."""
     folder = Path(os.environ.get(variable, ""))
     return folder if folder.is_absolute() else None
-
-
-def _short_digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

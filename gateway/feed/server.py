@@ -27,13 +27,10 @@ from gateway.feed.records import (
 )
 from gateway.feed.subscription import Subscription
 from gateway.file_owners import peer
-from gateway.file_systems import UNABLE, Ability, in_words
+from gateway.local_sockets import SocketServer
 from gateway.model.operations import Outcome
 
 log = structlog.get_logger(__name__)
-
-MAX_SOCKET_PATH_OCTETS = 107
-"""``sun_path`` holds 108 octets, one of them NUL (unix(7))."""
 
 MAX_UNANSWERED = 256
 """Requests of one front end that may be under way; further ones are refused at once."""
@@ -132,14 +129,13 @@ class FeedServer:
         self._asked = asked
         self._reload = reload
         self._logged_in = logged_in
-        self._path = path
         self._hello = hello
         self._snapshot = snapshot
         self._limit = limit
         self.counters = FeedCounters()
         self._subscribers: dict[Subscription, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._server = SocketServer(path, self._accepted)
 
     @property
     def limit(self) -> int:
@@ -156,14 +152,17 @@ class FeedServer:
         """Records that wait for the slowest subscriber."""
         return max((subscription.waiting for subscription in self._subscribers), default=0)
 
-    async def start(self) -> None:
-        """Start to listen.
+    async def start(self, listener: socket.socket | None = None) -> None:
+        """Accept subscribers, as `SocketServer.start` does.
 
         Raises:
-            OSError: the socket cannot be created.
-            ValueError: its path is too long for a socket.
+            OSError: the socket cannot be made.
         """
-        self._server = await asyncio.start_unix_server(self._accepted, sock=bound_listener(self._path))
+        await self._server.start(listener)
+
+    def move(self, listener: socket.socket) -> None:
+        """Accept subscribers on another socket from now on; those that are connected stay."""
+        self._server.move(listener)
 
     def publish(self, batch: Batch) -> None:
         """Hand ``batch`` to every subscriber; never waits."""
@@ -189,12 +188,10 @@ class FeedServer:
 
     async def close(self) -> None:
         """Stop listening, and close all connections."""
-        if self._server is not None:
-            self._server.close()
+        self._server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._path.unlink(missing_ok=True)
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -343,33 +340,3 @@ class _Unanswered:
     def _put(self, answer: FeedAnswer) -> None:
         self._subscription.answer(answer)
         self._wake.set()
-
-
-def bound_listener(path: Path) -> socket.socket:
-    """Return a Unix socket that only processes of this user can connect to; an existing one is replaced.
-
-    Raises:
-        OSError: it cannot be created.
-        ValueError: its path is too long for a socket.
-    """
-    octets = len(os.fsencode(path))
-    if octets > MAX_SOCKET_PATH_OCTETS:
-        raise ValueError(
-            f"{path}: a Unix socket's path has at most {MAX_SOCKET_PATH_OCTETS} bytes, this one "
-            f"{octets}: set XDG_RUNTIME_DIR to a shorter folder"
-        )
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    previous_mask = os.umask(0o177)
-    try:
-        listener.bind(os.fspath(path))
-    except OSError as error:
-        listener.close()
-        if error.errno in UNABLE:
-            text = f"{in_words(path.parent, [Ability.SOCKETS])}: name a path on another one under feed.socket"
-            raise OSError(error.errno, text, str(path)) from error
-        raise
-    finally:
-        os.umask(previous_mask)
-    return listener

@@ -66,6 +66,7 @@ def test_no_command_meets_what_it_does_not_expect(site: Site, host: str) -> None
     site.configure(
         snmp={"listen": ["[::1]:16161"]},
         metrics={"enabled": True, "listen": "[::1]:19999"},
+        feed={"socket": "state/feed.sock"},
         log={"folder": "log"},
     )
     segment(site.folder / "log", 1, [update(number) for number in range(20)])

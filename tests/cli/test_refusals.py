@@ -143,11 +143,11 @@ def test_an_agent_that_is_not_configured(site: Site) -> None:
     )
 
 
-def test_a_socket_whose_path_is_too_long(site: Site) -> None:
+def test_a_socket_whose_name_is_too_long(site: Site) -> None:
     site.configure(feed={"socket": "s" * 108})
     code, line = one_line(amqp_gateway("run", "--config", site.configuration))
     assert code is ExitCode.CONFIGURATION
-    assert "a Unix socket's path has at most 107 bytes" in line
+    assert "the name of a socket has at most 85 bytes, this one 108: name another path under" in line
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,14 @@ _LACKING_CALLS = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 static int lacks(const char *what) {
     const char *all = getenv("FILE_SYSTEM_LACKS");
@@ -125,10 +129,16 @@ int flock(int descriptor, int operation) {
     int (*usual)(int, int) = dlsym(RTLD_NEXT, "flock");
     return lacks("locks") ? refused(EOPNOTSUPP) : usual(descriptor, operation);
 }
+static int is_in_state(const char *path) {
+    char folder[PATH_MAX], found[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    return realpath(dirname(folder), found) != NULL && strcmp(basename(found), "state") == 0;
+}
 int bind(int descriptor, const struct sockaddr *address, socklen_t octets) {
     int (*usual)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "bind");
-    int is_file = address->sa_family == AF_UNIX;
-    return is_file && lacks("sockets") ? refused(EPERM) : usual(descriptor, address, octets);
+    int is_refused = address->sa_family == AF_UNIX && lacks("sockets")
+        && (!lacks("sockets of state") || is_in_state(((const struct sockaddr_un *)address)->sun_path));
+    return is_refused ? refused(EPERM) : usual(descriptor, address, octets);
 }
 """
 
@@ -137,7 +147,8 @@ def on_file_system_without(*lacks: str, folder: Path, program: Sequence[str | Pa
     """Return a program as of `host` whose file system answers as CIFS, exFAT and FUSE do.
 
     Args:
-        lacks: of ``links``, ``folders`` (that can be synced), ``modes``, ``locks`` and ``sockets``.
+        lacks: of ``links``, ``folders`` (that can be synced), ``modes``, ``locks``, ``sockets`` and
+            ``sockets of state``, which is only in a folder of this name.
         folder: takes the library that stands before the system's calls.
         program: as of `host`.
     """

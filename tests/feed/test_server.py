@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 from gateway.feed.client import FeedLink
 from gateway.feed.messages import VERSION, FrameReader, encode
@@ -196,7 +195,8 @@ async def test_a_front_end_that_stood_still_marks_all_stale_before_it_shows_anyt
 
 
 async def test_a_socket_left_by_a_killed_core_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / "f.sock").touch()
+    with socket.socket(socket.AF_UNIX) as former:
+        former.bind(str(tmp_path / "f.sock"))
     feed = server(tmp_path / "f.sock", 1, [])
     await feed.start()
     async with following(tmp_path / "f.sock") as northbound:
@@ -210,8 +210,3 @@ async def test_only_the_owner_may_open_the_socket(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "f.sock").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
     await feed.close()
-
-
-async def test_a_path_too_long_for_a_socket_is_said_clearly(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"at most 107 bytes.*XDG_RUNTIME_DIR"):
-        await server(tmp_path / ("x" * 120), 1, []).start()

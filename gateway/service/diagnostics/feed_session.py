@@ -170,13 +170,12 @@ async def feed_session(path: Path, interest: Interest | None = None) -> AsyncIte
 def not_reached(path: Path, reason: str) -> CommandError:
     """Return the error that the running gateway does not answer, with the reason and advice."""
     advice = "is `amqp-gateway run` running with this configuration?"
-    try:
-        owner = path.stat().st_uid
-        if owner != os.getuid():
-            name = user_name(owner)
-            advice = f"the gateway runs as the user {name}, and talks to no other: try sudo -u {name}"
-    except OSError:
-        pass
+    for place in (path, path.parent):  # a folder that only its user may enter hides what is in it
+        with contextlib.suppress(OSError):
+            if (owner := place.lstat().st_uid) != os.getuid():
+                name = user_name(owner)
+                advice = f"the gateway runs as the user {name}, and talks to no other: try sudo -u {name}"
+            break
     return CommandError(ExitCode.UNREACHABLE, f"the gateway cannot be reached at {path}: {reason}: {advice}")
 
 

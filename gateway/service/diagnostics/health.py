@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from gateway.config.places import reached_at
 from gateway.config.secret_places import SecretError
 from gateway.durable_files import FOR_STARTS, RESERVE, DiskReserve
+from gateway.file_owners import peer
+from gateway.local_sockets import short_name
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.state.running_addresses import Addresses, JmxAddress, SnmpAddress
 from gateway.service.state.snmp_communities import community_at
@@ -115,8 +117,8 @@ async def ask_health(
 def _ask_core(addresses: Addresses) -> None:
     """Check that the core sends its first byte to a new connection on the feed.
 
-    It is not known whether there is a core where this user may not connect, is refused as another user, or
-    has another ``$XDG_RUNTIME_DIR`` than the gateway: that is no failure.
+    Without a core the supervisor, which has the socket, closes what connects. It is not known whether there
+    is a core where this user may not connect, or is refused as another user: that is no failure.
 
     Raises:
         CommandError: there is no core, or it stands still.
@@ -124,18 +126,18 @@ def _ask_core(addresses: Addresses) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_CORE_SECONDS)
         try:
-            probe.connect(os.fspath(addresses.feed_socket))
-            probe.recv(1)
-        except ConnectionRefusedError as error:
+            with short_name(addresses.feed_socket) as name:
+                probe.connect(name)
+            is_closed = peer(probe) == os.getuid() and not probe.recv(1)
+        except (ConnectionError, FileNotFoundError) as error:
             raise CommandError(ExitCode.UNREACHABLE, NO_CORE) from error
-        except FileNotFoundError as error:
-            if addresses.feed is not None:
-                raise CommandError(ExitCode.UNREACHABLE, NO_CORE) from error
         except (TimeoutError, BlockingIOError) as error:  # the latter where too many wait to be accepted
             text = f"the core has said nothing for {_CORE_SECONDS:g} s: it stands still; see its log"
             raise CommandError(ExitCode.UNREACHABLE, text) from error
         except OSError:
-            pass
+            return
+    if is_closed:
+        raise CommandError(ExitCode.UNREACHABLE, NO_CORE)
 
 
 def state_line(folder: Path) -> str:

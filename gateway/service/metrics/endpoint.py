@@ -28,6 +28,7 @@ from prometheus_client import Metric
 from gateway.feed.guesses import Guess, Guesses
 from gateway.links.handshakes import Failure, Handshakes
 from gateway.links.tls import LOOK_SECONDS, ServerTls, TlsFileError, TlsRenewal
+from gateway.local_sockets import connected
 from gateway.prometheus.objects import encode
 from gateway.rate_limiter import RateLimiter
 from gateway.service.metrics import families
@@ -381,7 +382,7 @@ async def ask_process(path: Path, accept: str) -> tuple[bytes, str]:
     """
     try:
         async with asyncio.timeout(ASK_SECONDS):
-            reader, writer = await asyncio.open_unix_connection(path, limit=LINE_OCTETS)
+            reader, writer = await connected(path, LINE_OCTETS)
             try:
                 writer.write(accept.encode("latin-1", "replace").replace(b"\n", b" ") + b"\n")
                 content_type = (await reader.readline()).decode("latin-1").rstrip("\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import socket
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -68,11 +69,13 @@ from gateway.service.processes.configuration_reload import ConfigurationReload
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, LogAlarmMark, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.index_upkeep import keep_index
+from gateway.service.processes.kept_sockets import note_feed_place, socket_errors
 from gateway.service.processes.lifeline import (
     AccessRefused,
-    Announcement,
     GatewayStop,
     Lifeline,
+    Message,
+    NewListener,
     NotStarted,
     ProcessEnd,
     Reload,
@@ -147,6 +150,8 @@ async def run_core(
                     )
                 ) as index,
             ):
+                if lifeline.listener is None:  # started by hand, or an agent: as `run` does it
+                    note_feed_place(loaded)
                 return await _run_locked(loaded, state, index, clock, lifeline, needs_upkeep, served or {})
     except InstanceIndexError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
@@ -183,7 +188,7 @@ async def _run_locked(
     del last  # its objects take 2 kB each, and sources and the event log release what they have read again
     core.subscribe()
     async with AsyncExitStack() as running:
-        await core.start(running, recorded)
+        await core.start(running, recorded, lifeline.listener)
         core.add_readings(lifeline.metrics)
         tune_garbage_collection()
         log.info(
@@ -415,12 +420,15 @@ class _Core:
         # Last: the others receive the effects of an operation before its answer.
         self._subscribers.add(self._operations.noticed)
 
-    async def start(self, running: AsyncExitStack, recorded: RecordedBefore) -> None:
+    async def start(
+        self, running: AsyncExitStack, recorded: RecordedBefore, listener: socket.socket | None
+    ) -> None:
         """Open the event log, continue what an earlier core began, and serve the feed.
 
         Args:
             running: closes the parts in reverse order.
             recorded: as for the class.
+            listener: the inherited socket of the feed; ``None`` to make one.
 
         Raises:
             CommandError: the feed cannot be served, or the event log cannot be opened.
@@ -447,10 +455,8 @@ class _Core:
             self._heads_file_stands("")
         running.push_async_callback(self._feed.close)
         running.push_async_callback(self._past.close)
-        try:
-            await self._feed.start()
-        except (OSError, ValueError) as error:
-            raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
+        with socket_errors(self._loaded.feed_socket):
+            await self._feed.start(listener)
         running.push_async_callback(self._answer_reloads)
 
     def add_readings(self, metrics: Metrics) -> None:
@@ -465,8 +471,8 @@ class _Core:
         index = partial(index_readings, self._index, self._inventory, self._state.instances)
         metrics.add("index", index)
 
-    def publish(self, announcement: Announcement) -> None:
-        """Publish what the supervisor announces, as an event of the gateway itself."""
+    def publish(self, announcement: Message) -> None:
+        """Publish what the supervisor announces, as an event of the gateway itself; listen where it says."""
         now = self._clock.now()
         match announcement:
             case ProcessEnd(process, reason):
@@ -478,6 +484,8 @@ class _Core:
                 # While front ends can still send it; the rest is signed at the end.
                 if self._heads is not None:
                     self._stopping = asyncio.create_task(self._heads.sign())
+            case NewListener(listener):
+                self._feed.move(listener)
             case Reload(by):
                 self._reload.announced(by)
             case AccessRefused(front_end, address, reason, attempts):

@@ -2,20 +2,22 @@
 
 It is a Unix socket pair. The process reports on it that it is ready, and answers questions: each is one
 byte, the answer its `Metrics`, as length and msgpack. The supervisor also announces what ends
-(`Announcement`), behind a byte of their own, and a process reports the end of one that it started itself,
-before an answer: a map in msgpack, while an answer is an array. When the supervisor ends, however it ends,
-its side closes and the child ends too: no process outlives a supervisor that was killed. Until the process
-is ready, and if it hangs, its `ParentGuard` ends it.
+(`Announcement`), behind a byte of their own, and hands over a socket to listen on, with another byte. A
+process reports the end of one that it started itself, before an answer: a map in msgpack, while an answer is
+an array. When the supervisor ends, however it ends, its side closes and the child ends too: no process
+outlives a supervisor that was killed. Until the process is ready, and if it hangs, its `ParentGuard` ends it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -29,6 +31,9 @@ log = structlog.get_logger(__name__)
 READY = b"R"
 QUESTION = b"?"
 ANNOUNCED = b"!"
+LISTENER = b"L"
+"""The byte with which a descriptor is passed (SCM_RIGHTS, unix(7)): that of a socket to listen on."""
+
 MAX_ANSWER_OCTETS = 8 << 20
 """Maximum size of an answer; a source has about two hundred readings of 80 bytes."""
 
@@ -102,6 +107,17 @@ class NotStarted(msgspec.Struct, frozen=True, tag="not-started"):
 Announcement: TypeAlias = ProcessEnd | GatewayStop | Reload | AccessRefused | NotStarted
 """What the supervisor announces to the core, which publishes it."""
 
+
+@dataclass(frozen=True, slots=True)
+class NewListener:
+    """The socket that the process is to listen on now, because the file of the former one is gone."""
+
+    listener: socket.socket
+
+
+Message: TypeAlias = Announcement | NewListener
+"""What the supervisor sends to a process, beside questions."""
+
 _MAPS = {bytes([0x80 | entries]) for entries in range(16)}
 _DECODER = msgspec.msgpack.Decoder(Announcement)
 
@@ -114,19 +130,29 @@ class Lifeline:
         state_lock: the descriptor of the inherited lock of the state folder, which all processes of a gateway
             hold together; ``None`` where this process has to take it.
         guard: informed when this process is ready.
+        listener: the descriptor of the inherited socket to listen on; ``None`` for a process that does not,
+            or has to make one.
 
     Attributes:
         metrics: the metrics that the supervisor receives when it asks.
+        listener: the inherited socket to listen on.
     """
 
     def __init__(
-        self, descriptor: int | None, state_lock: int | None = None, guard: ParentGuard | None = None
+        self,
+        descriptor: int | None,
+        state_lock: int | None = None,
+        guard: ParentGuard | None = None,
+        listener: int | None = None,
     ) -> None:
         self.state_lock = state_lock
+        self.listener = None if listener is None else socket.socket(fileno=listener)
+        if listener is not None:
+            os.set_inheritable(listener, False)  # programs that this process starts do not listen
         self.metrics = Metrics()
         self._guard = guard
         self._announced: deque[Announcement] = deque(maxlen=MAX_REPORTS)
-        self._take: Callable[[Announcement], None] | None = None
+        self._take: Callable[[Message], None] | None = None
         # Sent by `parent_gone` alone: an answer of which a part is sent must not be interrupted.
         self._reports: deque[bytes] = deque(maxlen=MAX_REPORTS)
         self._socket = None if descriptor is None else socket.socket(fileno=descriptor)
@@ -153,11 +179,11 @@ class Lifeline:
         else:
             self._take(announcement)
 
-    async def parent_gone(self, take: Callable[[Announcement], None] | None = None) -> None:
+    async def parent_gone(self, take: Callable[[Message], None] | None = None) -> None:
         """Answer questions until the supervisor has gone; without a supervisor, never return.
 
         Args:
-            take: receives what the supervisor announces.
+            take: receives what the supervisor announces, and hands over.
         """
         self._take = take
         try:
@@ -167,14 +193,24 @@ class Lifeline:
         finally:
             self._take = None
 
-    async def _serve(self, take: Callable[[Announcement], None] | None) -> None:
+    async def _serve(self, take: Callable[[Message], None] | None) -> None:
         if self._socket is None:
             await asyncio.get_running_loop().create_future()
             return
         self._socket.setblocking(False)
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while kind := await loop.sock_recv(self._socket, 1):
+            while True:
+                kind, descriptors = await _kind(self._socket)
+                if not kind:
+                    return
+                for listener in [socket.socket(fileno=each) for each in descriptors]:
+                    if take is None:
+                        listener.close()
+                    else:
+                        take(NewListener(listener))
+                if kind == LISTENER:
+                    continue
                 if kind == ANNOUNCED:
                     octets = await _received(self._socket, MAX_ANNOUNCED_OCTETS)
                     if take is not None and (announcement := _announcement(octets)) is not None:
@@ -270,6 +306,15 @@ class ProcessLine:
         except OSError:
             return False
 
+    def hand_over(self, listener: socket.socket) -> bool:
+        """Have the child listen on another socket; return whether it is ready, and reads."""
+        if not self._is_ready:
+            return False
+        try:
+            return socket.send_fds(self._socket, [LISTENER], [listener.fileno()]) == len(LISTENER)
+        except OSError:
+            return False
+
     def close(self) -> None:
         """Close the line: the child ends, if it has not."""
         self._socket.close()
@@ -299,6 +344,29 @@ def _announcement(octets: bytes) -> Announcement | None:
         log.warning("announcement-not-understood", reason=str(error))
         return None
     return announcement
+
+
+async def _kind(line: socket.socket) -> tuple[bytes, list[int]]:
+    """Return the byte that says what follows, and the descriptors that came with it; no byte at the end."""
+    while True:
+        try:
+            kind, descriptors, _, _ = socket.recv_fds(line, 1, 1)
+        except BlockingIOError:
+            await _readable(line)
+        else:
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)  # Python 3.11 ignores the flag MSG_CMSG_CLOEXEC
+            return kind, list(descriptors)
+
+
+async def _readable(line: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(line, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(line)
 
 
 async def _received(line: socket.socket, limit: int) -> bytes:

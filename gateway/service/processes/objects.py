@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Iterator
 
 import structlog
@@ -16,13 +17,15 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.policy import SCRAPER
 from gateway.feed.cleared import ClearedFeed
 from gateway.feed.client import FeedLink
-from gateway.feed.server import bound_listener
+from gateway.file_owners import peer
+from gateway.local_sockets import SocketServer
 from gateway.prometheus.objects import ShownObjects, encode, metrics_of
 from gateway.service.metrics import families
 from gateway.service.metrics.endpoint import ASK_SECONDS, LINE_OCTETS
 from gateway.service.metrics.families import Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.kept_sockets import socket_errors
+from gateway.service.processes.lifeline import Lifeline, Message, NewListener
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.tasks import until_one_ends
 
@@ -47,7 +50,14 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
     objects = ShownObjects(settings.classes, clock.now, ClearedFeed(SCRAPER, keeps_names=True))
     link = FeedLink(loaded.feed_socket, objects)
 
+    def taken(message: Message) -> None:
+        if isinstance(message, NewListener):
+            server.move(message.listener)
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if peer(writer.get_extra_info("socket")) != os.getuid():
+            writer.close()
+            return
         with contextlib.suppress(OSError, ValueError, TimeoutError):
             async with asyncio.timeout(ASK_SECONDS):
                 accept = (await reader.readline()).decode("latin-1").rstrip("\n")
@@ -57,17 +67,14 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
                 await writer.drain()
         writer.close()
 
-    try:
-        listener = bound_listener(loaded.objects_socket)
-    except (OSError, ValueError) as error:
-        raise CommandError(ExitCode.STATE, f"{loaded.objects_socket}: {error}") from error
-    server = await asyncio.start_unix_server(answer, sock=listener, limit=LINE_OCTETS)
+    server = SocketServer(loaded.objects_socket, answer, LINE_OCTETS)
+    with socket_errors(loaded.objects_socket):
+        await server.start(lifeline.listener)
     lifeline.metrics.add("objects", lambda: _readings(link, objects))
     tune_garbage_collection()
     lifeline.ready()
     log.info("objects-ready", classes=len(settings.classes), max_series=settings.max_series)
     try:
-        await until_one_ends(link.run(), lifeline.parent_gone())
+        await until_one_ends(link.run(), lifeline.parent_gone(taken))
     finally:
         server.close()
-        loaded.objects_socket.unlink(missing_ok=True)

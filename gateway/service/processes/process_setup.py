@@ -34,14 +34,15 @@ RunProcess: TypeAlias = Callable[[Clock, Lifeline], Coroutine[Any, Any, None]]
 def run_process(
     name: str,
     run: RunProcess,
-    inherited: tuple[int | None, int | None, ParentGuard],
+    inherited: tuple[int | None, int | None, ParentGuard, int | None],
 ) -> None:
     """Run a process of the gateway to its end.
 
     Args:
         name: name of the process.
         run: its work.
-        inherited: descriptors of the lifeline and of the state folder's lock, and the guard of the lifeline.
+        inherited: descriptors of the lifeline and of the state folder's lock, the guard of the lifeline, and
+            the descriptor of the socket to listen on.
 
     Raises:
         CommandError: the process cannot run.

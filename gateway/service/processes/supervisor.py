@@ -15,7 +15,7 @@ import socket
 import subprocess
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading, continued
 from gateway.service.metrics.process import context_switches, processor_seconds, usage
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.kept_sockets import KeptSocket
 from gateway.service.processes.lifeline import (
     AccessRefused,
     Announcement,
@@ -132,6 +133,7 @@ class Supervisor:
         state_lock: descriptor of the state folder's lock. All processes inherit it, so that no other gateway
             can have the folder while one of them lives.
         manager: informed when all are ready, and when they are being ended.
+        sockets: the sockets on which processes listen, by their names.
 
     Attributes:
         processes: process id of each that runs, by name.
@@ -144,8 +146,10 @@ class Supervisor:
         lifeline: Lifeline,
         state_lock: int | None = None,
         manager: ServiceManager | None = None,
+        sockets: Mapping[str, KeptSocket] | None = None,
     ) -> None:
         self._plans = plans
+        self._sockets = sockets or {}
         self._state_lock = state_lock
         self._lifeline = lifeline
         self._manager = manager or ServiceManager()
@@ -195,6 +199,7 @@ class Supervisor:
             self._until_parent_gone(),
             self._unended("starter", self._start(keepers)),
             self._unended("watchdog", self._manager.watch(self.silent)),
+            *(self._unended(f"socket of {name}", kept.keep()) for name, kept in self._sockets.items()),
         )
         self._manager.stopping()
         log.info("gateway-stopping", reason=self._why, processes=self.processes)
@@ -391,11 +396,15 @@ class Supervisor:
     async def _run_once(self, plan: ProcessPlan, ready: asyncio.Event) -> tuple[int, str]:
         """Run a process once; return its exit code, negative for a signal, and why it ended."""
         ours, theirs = socket.socketpair()
+        kept = self._sockets.get(plan.name)
+        listener = None if kept is None else kept.listener
         with contextlib.closing(ProcessLine(ours)) as line:
             with theirs:
                 inherited = {"--lifeline": theirs.fileno()}
                 if self._state_lock is not None:
                     inherited["--state-lock"] = self._state_lock
+                if listener is not None:
+                    inherited["--listener"] = listener.fileno()
                 process = await asyncio.create_subprocess_exec(
                     *plan.command,
                     *(str(word) for option in inherited.items() for word in option),
@@ -404,27 +413,35 @@ class Supervisor:
                     start_new_session=True,  # Ctrl-C is for the supervisor: it ends the others in order
                 )
             self.processes[plan.name], self._lines[plan.name] = process.pid, line
+
+            def is_ready() -> None:
+                if kept is not None and listener is not None:
+                    kept.served(line, listener)
+                ready.set()
+                self._became_ready(plan.name)
+
             try:
-                return await self._until_ended(plan.name, process, line, ready)
+                return await self._until_ended(plan.name, process, line, is_ready)
             except Exception:
                 if process.returncode is None:  # else its number may be another process's
                     _kill(process, plan.name, "it cannot be observed any more")
                 raise
             finally:
+                if kept is not None:
+                    kept.left()
                 del self.processes[plan.name], self._lines[plan.name]
                 if plan.name in self._former:
                     self._former[plan.name] = continued(self._former[plan.name], line.last_answer)
 
     async def _until_ended(
-        self, name: str, process: asyncio.subprocess.Process, line: ProcessLine, ready: asyncio.Event
+        self,
+        name: str,
+        process: asyncio.subprocess.Process,
+        line: ProcessLine,
+        is_ready: Callable[[], None],
     ) -> tuple[int, str]:
         """Wait until a process ends, hangs, or is to end; return its exit code and why it ended."""
         unanswered = self._unanswered[name] = Unanswered(name)
-
-        def is_ready() -> None:
-            ready.set()
-            self._became_ready(name)
-
         receiving = asyncio.create_task(line.receive(is_ready, self._reported))
         ended = asyncio.create_task(process.wait())
         stopping = asyncio.create_task(self._stopping.wait())
@@ -622,6 +639,7 @@ async def run_gateway(
     pages: MetricsPages | None,
     lifeline: Lifeline,
     state_lock: int,
+    sockets: Mapping[str, Path],
 ) -> None:
     """Run the processes until SIGINT, SIGTERM, or the end of the process that started us.
 
@@ -630,14 +648,19 @@ async def run_gateway(
         pages: the endpoint of metrics; ``None`` if they are not served.
         lifeline: to the process that started us.
         state_lock: descriptor of the state folder's lock.
+        sockets: the paths of the sockets on which processes listen, by their names.
 
     Raises:
-        CommandError: one of them could not do its work from the very start, or the address of the metrics is
-            taken.
+        CommandError: one of them could not do its work from the very start, a socket cannot be made, or the
+            address of the metrics is taken.
     """
     manager = ServiceManager.of_environment()
-    supervisor = Supervisor(plans, lifeline, state_lock, manager)
     async with AsyncExitStack() as beside:
+        kept = {}
+        for name, path in sockets.items():
+            kept[name] = KeptSocket(path)
+            beside.callback(kept[name].close)
+        supervisor = Supervisor(plans, lifeline, state_lock, manager, kept)
         if pages is not None:
             late = importlib.import_module("gateway.service.metrics.endpoint")
             endpoint = late.metrics_endpoint(pages, supervisor.readings, supervisor.refused)

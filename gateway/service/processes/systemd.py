@@ -148,6 +148,9 @@ def _gateway_unit(loaded: LoadedConfiguration) -> str:
         "OOMPolicy=continue",
         "LimitNOFILE=65536",
         "TasksMax=512",
+        # For the feed's socket, where the state folder cannot hold one: /tmp is the service's own.
+        f"RuntimeDirectory={USER}",
+        "RuntimeDirectoryMode=0700",
     )
     return _unit("AMQP management gateway", loaded, service, needs, loaded.credentials(agents=False))
 

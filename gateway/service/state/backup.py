@@ -31,6 +31,8 @@ from gateway.shipped_files import version
 from gateway.state_folder import (
     AGENTS,
     EVENT_COUNTS,
+    FEED_PLACE,
+    FEED_SOCKET,
     MAX_BOOTS,
     REPLAY,
     RUNNING,
@@ -50,7 +52,8 @@ _LEFT_OUT = frozenset(
         "LOCK",
         AGENTS,
         EVENT_COUNTS,
-        "feed.sock",
+        FEED_PLACE,
+        FEED_SOCKET,
         "feed.objects",
         "log",
         SESSION_LOGS,

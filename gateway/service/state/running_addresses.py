@@ -69,7 +69,7 @@ class Addresses(msgspec.Struct, frozen=True):
     Attributes:
         path: the absolute path of the configuration.
         state: the path of the state folder.
-        feed: the configured path of the feed's socket; the default depends on the environment.
+        feed: the configured path of the feed's socket, if any; where it is, the state folder says.
         site: the label of the gateway.
         deadline: the time that an operation may take, in nanoseconds.
         snmp: the SNMP agent; ``None`` where it is off.

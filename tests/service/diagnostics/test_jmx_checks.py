@@ -86,7 +86,14 @@ async def test_without_snmp_the_core_is_asked_for_at_the_feed(tmp_path: Path) ->
         with pytest.raises(CommandError, match="the core is not running") as raised:
             await ask(addresses_of(loaded), lambda: loaded, lambda _: None)
         assert raised.value.code is ExitCode.UNREACHABLE
-        async with await asyncio.start_unix_server(lambda _, writer: writer.close(), loaded.feed_socket):
+
+        async def closed(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()  # as the supervisor does, which has the socket, while there is no core
+
+        async with await asyncio.start_unix_server(closed, loaded.feed_socket):
+            with pytest.raises(CommandError, match="the core is not running"):
+                await ask(addresses_of(loaded), lambda: loaded, lambda _: None)
+        async with await asyncio.start_unix_server(answer, loaded.feed_socket):
             await ask(addresses_of(loaded), lambda: loaded, lambda _: None)
 
 

@@ -19,6 +19,8 @@ from gateway.service.processes.lifeline import (
     Announcement,
     GatewayStop,
     Lifeline,
+    Message,
+    NewListener,
     ProcessEnd,
     ProcessLine,
 )
@@ -138,12 +140,47 @@ async def test_the_child_receives_what_is_announced(line: Line) -> None:
         assert not parent.announce(GatewayStop("too early")), "nobody reads it yet"
         child.ready()
         await ready.wait()
-        announced: list[Announcement] = []
+        announced: list[Message] = []
         answering = asyncio.create_task(child.parent_gone(announced.append))
         assert parent.announce(ProcessEnd("snmp", "it was ended by SIGKILL"))
         assert parent.announce(GatewayStop("it got SIGTERM"))
         assert await parent.ask(DEADLINE) == []
         assert announced == [ProcessEnd("snmp", "it was ended by SIGKILL"), GatewayStop("it got SIGTERM")]
+        answering.cancel()
+
+
+async def test_the_child_is_handed_a_socket_between_questions_and_announcements(line: Line) -> None:
+    async with both_ends(line) as (parent, child, ready):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            assert not parent.hand_over(listener), "the child is not ready yet"
+            child.ready()
+            await ready.wait()
+            received: list[Message] = []
+            answering = asyncio.create_task(child.parent_gone(received.append))
+            assert parent.announce(GatewayStop("before"))
+            assert parent.hand_over(listener)
+            assert parent.announce(GatewayStop("behind"))
+            assert await parent.ask(DEADLINE) == []
+            before, handed, behind = received
+            assert (before, behind) == (GatewayStop("before"), GatewayStop("behind"))
+            assert isinstance(handed, NewListener)
+            with handed.listener as same:
+                assert same.getsockname() == listener.getsockname()
+                assert not same.get_inheritable()
+        answering.cancel()
+
+
+async def test_a_child_that_takes_no_socket_keeps_none_open(line: Line) -> None:
+    async with both_ends(line) as (parent, child, ready):
+        child.ready()
+        await ready.wait()
+        answering = asyncio.create_task(child.parent_gone())
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                assert parent.hand_over(theirs)
+            assert await parent.ask(DEADLINE) == []
+            assert ours.recv(1) == b"", "its other end is closed"
         answering.cancel()
 
 
@@ -174,7 +211,7 @@ async def test_the_child_reports_the_end_of_what_it_started_before_its_next_answ
 
 @pytest.mark.parametrize("announced", [b"\x80", b"\x81\xa4type\xa3new", b"\xc1"])
 async def test_an_announcement_of_another_version_is_passed_over(line: Line, announced: bytes) -> None:
-    (parent, child), taken = line, list[Announcement]()
+    (parent, child), taken = line, list[Message]()
     answering = asyncio.create_task(child.parent_gone(taken.append))
     parent.sendall(b"!" + struct.pack(">I", len(announced)) + announced + b"?")
     loop = asyncio.get_running_loop()

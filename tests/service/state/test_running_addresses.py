@@ -61,7 +61,7 @@ def test_the_note_says_what_the_configuration_says(
     assert found is not None
     assert (found.state_folder, found.feed_socket) == (loaded.state_folder, loaded.feed_socket)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert found.feed_socket == loaded.feed_socket, "the asking command's environment decides"
+    assert found.feed_socket == loaded.feed_socket, "no environment counts"
 
 
 def test_an_edited_or_broken_file_is_read_itself_until_it_is_as_it_was(site: Site) -> None:

@@ -17,7 +17,6 @@ from gateway import file_systems
 from gateway.config.files import LoadedConfiguration
 from gateway.eventlog.disk import EventLogError
 from gateway.eventlog.ownership import LogOwner, check_owner
-from gateway.feed.server import MAX_SOCKET_PATH_OCTETS
 from gateway.file_owners import is_writable_by_group
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.jmx.java_runtime import JavaMissingError, find_java, java_environment
@@ -212,12 +211,9 @@ def _port(what: str, host: str, port: int, kind: socket.SocketKind, *, is_runnin
 
 
 def feed_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """Yield a finding if the path of the socket between the gateway's processes is too long."""
-    path = loaded.feed_socket
-    octets = len(os.fsencode(path))
-    if octets > MAX_SOCKET_PATH_OCTETS:
-        text = f"{path}: {octets} bytes, and a Unix socket's path has at most {MAX_SOCKET_PATH_OCTETS}"
-        yield Finding("feed", Level.PROBLEM, text, "name a shorter one under feed.socket")
+    """Yield a finding if the socket between the gateway's processes cannot be made where it is configured."""
+    for remark in loaded.socket_remarks():
+        yield Finding("feed", Level.PROBLEM, remark, "name another path under feed.socket")
 
 
 def mib_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:

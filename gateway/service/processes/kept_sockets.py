@@ -1,0 +1,194 @@
+"""The sockets of the core and of the objects: where they are, and that they stay there.
+
+The place is decided once, by `run`, and noted in the state folder. The supervisor makes the sockets and each
+process that serves one inherits it, so that its restart changes nothing at the path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from gateway.durable_files import write_durably
+from gateway.file_owners import reason_of
+from gateway.file_systems import Ability, can
+from gateway.local_sockets import BACKLOG, SocketFile, bound_listener, file_at
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.lifeline import ProcessLine
+from gateway.state_folder import FEED_PLACE, FEED_SOCKET, StateError
+from gateway.temporary_folders import temporary_place
+
+if TYPE_CHECKING:  # The supervisor has no model of the configuration.
+    from gateway.config.files import LoadedConfiguration
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS: Final = 3.0
+"""Seconds between two looks at whether a socket is still at its path."""
+
+_RUNTIME_FOLDER: Final = "RUNTIME_DIRECTORY"
+"""The variable with the folder that systemd makes for a service (RuntimeDirectory=, systemd.exec(5))."""
+
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+def note_feed_place(loaded: LoadedConfiguration) -> None:
+    """Decide where the feed's socket is, and note it in the state folder, where all others look.
+
+    It is as configured; else in the state folder; else, where that cannot hold a socket, in a folder of the
+    user's own: the service's, or one among the temporary files. Not in ``$XDG_RUNTIME_DIR``, which is removed
+    when the user logs out.
+
+    Raises:
+        CommandError: no folder of the user's own can be used.
+        StateError: the note cannot be written.
+    """
+    state, configured = loaded.state_folder, loaded.settings.feed.socket
+    if configured is not None:
+        place = str(loaded.folder / configured)
+    elif can(state, Ability.SOCKETS):
+        place = FEED_SOCKET  # relative to the state, which a container may have elsewhere
+    else:
+        digest = hashlib.blake2b(os.fsencode(state.resolve()), digest_size=6).hexdigest()
+        place = str(_own_folder() / f"feed-{digest}.sock")
+    note = state / FEED_PLACE
+    with suppress(OSError, UnicodeDecodeError):
+        if note.read_text(encoding="utf-8") == f"{place}\n":
+            return
+    try:
+        write_durably(note, f"{place}\n")
+    except OSError as error:
+        raise StateError(f"{note}: cannot be written: {reason_of(error, state)}") from error
+
+
+def _own_folder() -> Path:
+    """Return a folder that only this user can enter; it is made if it is missing.
+
+    Raises:
+        CommandError: it cannot be made, or another user made it before.
+    """
+    named = Path(os.environ.get(_RUNTIME_FOLDER, "").partition(":")[0])
+    try:
+        folder = named if named.is_absolute() else temporary_place() / f"amqp-gateway-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        text = f"no folder holds the feed's socket: {error}: name a path under feed.socket"
+        raise CommandError(ExitCode.CONFIGURATION, text) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & _OTHERS:
+        text = f"{folder}: is no folder that only this user can enter: name another path under feed.socket"
+        raise CommandError(ExitCode.CONFIGURATION, text)
+    return folder
+
+
+@contextmanager
+def socket_errors(path: Path) -> Iterator[None]:
+    """Turn an error of making a socket in the block into that which ends a process.
+
+    Raises:
+        CommandError: it cannot be made.
+    """
+    try:
+        yield
+    except OSError as error:
+        text = f"{path}: the socket cannot be made: {error.strerror}: name another path under feed.socket"
+        raise CommandError(ExitCode.CONFIGURATION, text) from error
+
+
+class KeptSocket:
+    """The socket of one process, which stays at its path whichever process serves it, and while none does.
+
+    While none does, what connects is closed at once: it would wait, unanswered, for the next one.
+
+    Args:
+        path: where the socket is.
+
+    Raises:
+        CommandError: it cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._line: ProcessLine | None = None
+        self._is_owed = False
+        self._trouble = ""
+        with socket_errors(path):
+            self.listener = self._made()
+        self._file: SocketFile | None = file_at(path)
+        self._turn_away()
+
+    async def keep(self) -> None:
+        """Look every few seconds whether the socket is still at its path, and make it again, without end."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._file is None or file_at(self._path) != self._file:
+                self._make_again()
+            self._hand_over()
+
+    def served(self, line: ProcessLine, inherited: socket.socket) -> None:
+        """Note that a process serves the socket that it has inherited, and have it take a newer one.
+
+        Args:
+            line: to the process.
+            inherited: the socket that it began with.
+        """
+        asyncio.get_running_loop().remove_reader(self.listener)
+        self._line, self._is_owed = line, inherited is not self.listener
+        self._hand_over()
+
+    def left(self) -> None:
+        """Note that no process serves the socket any more."""
+        self._line = None
+        self._turn_away()
+
+    def close(self) -> None:
+        """Close the socket, and remove it from its path, if it is there."""
+        asyncio.get_running_loop().remove_reader(self.listener)
+        self.listener.close()
+        if self._file is not None and file_at(self._path) == self._file:
+            self._path.unlink(missing_ok=True)
+
+    def _made(self) -> socket.socket:
+        listener = bound_listener(self._path)
+        listener.setblocking(False)
+        listener.listen(BACKLOG)
+        return listener
+
+    def _make_again(self) -> None:
+        try:
+            listener = self._made()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if reason != self._trouble:  # once for each, not with every look
+                log.warning("socket-lost", path=str(self._path), reason=reason)
+            self._trouble = reason
+            return
+        log.warning("socket-made-again", path=str(self._path), reason="it was not at its path any more")
+        asyncio.get_running_loop().remove_reader(self.listener)
+        self.listener.close()
+        self.listener, self._file, self._trouble = listener, file_at(self._path), ""
+        self._is_owed = True
+        if self._line is None:
+            self._turn_away()
+
+    def _hand_over(self) -> None:
+        """Give the process that serves it the socket that was made again, as soon as it takes that."""
+        if self._line is not None and self._is_owed:
+            self._is_owed = not self._line.hand_over(self.listener)
+
+    def _turn_away(self) -> None:
+        asyncio.get_running_loop().add_reader(self.listener, _close_next, self.listener)
+
+
+def _close_next(listener: socket.socket) -> None:
+    with suppress(OSError):  # the process that starts has taken it
+        listener.accept()[0].close()

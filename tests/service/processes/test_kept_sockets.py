@@ -1,0 +1,236 @@
+"""Where the feed's socket is, which commands find it, and what becomes of it while the gateway runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from gateway.config.files import load_configuration
+from gateway.local_sockets import file_at
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.processes.kept_sockets import note_feed_place
+from gateway.state_folder import FEED_PLACE, StateFolder
+from tests.components import hosts
+from tests.components.command_line import Site, amqp_gateway, new_site, running
+from tests.components.ports import free_tcp_port
+from tests.components.waiting import DEADLINE, wait_until
+from tests.service.processes.test_core import processes_of
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return new_site(tmp_path)
+
+
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    """A folder as ``$XDG_RUNTIME_DIR``, which the end of a login removes."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
+        yield Path(made)
+
+
+def answers(site: Site, runtime: str = "") -> bool:
+    """Return whether a command reaches the gateway, which has no sources."""
+    ended = amqp_gateway("tree", "--config", site.configuration, XDG_RUNTIME_DIR=runtime)
+    assert ended.code in {ExitCode.NOT_FOUND, ExitCode.UNREACHABLE}, ended
+    return ended.code is ExitCode.NOT_FOUND
+
+
+def test_a_gateway_of_a_login_is_found_by_every_shell_and_after_the_logout(site: Site, runtime: Path) -> None:
+    site.configure(feed={})
+    words = ("run", "--config", site.configuration)
+    with running(*words, log=site.folder / "log", XDG_RUNTIME_DIR=str(runtime)) as gateway:
+        gateway.ready()
+        assert list(runtime.iterdir()) == []
+        shutil.rmtree(runtime)
+        assert answers(site), "the environment of a service"
+        assert answers(site, "/run/user/4711"), "that of another login"
+        processes = processes_of(psutil.Process(gateway.process.pid))
+        os.kill(processes["snmp"], signal.SIGKILL)
+        wait_until(lambda: ended_well(site), "a process that starts again finds the core")
+        assert gateway.terminate().code is ExitCode.OK
+    assert not (site.folder / "state" / "feed.sock").exists()
+
+
+def has_boots(site: Site, boots: int) -> bool:
+    return site.state.boots == boots
+
+
+def ended_well(site: Site) -> bool:
+    return amqp_gateway("health", "--config", site.configuration).code is ExitCode.OK
+
+
+def test_a_restart_of_the_core_changes_nothing_at_the_path_and_what_connects_meanwhile_is_closed(
+    site: Site,
+) -> None:
+    path = site.folder / "feed.sock"
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        before = file_at(path)
+        supervisor = psutil.Process(gateway.process.pid)
+        for boots in (2, 3):
+            os.kill(processes_of(supervisor)["core"], signal.SIGKILL)
+            with socket.socket(socket.AF_UNIX) as asking:
+                asking.settimeout(DEADLINE)
+                asking.connect(str(path))
+                asking.recv(1)  # the next core's, or the end: it does not wait for an answer
+            wait_until(partial(has_boots, site, boots), "a new core was started")
+        wait_until(lambda: answers(site), "it serves the socket")
+        assert file_at(path) == before is not None
+        assert gateway.terminate().code is ExitCode.OK
+
+
+def test_a_socket_that_is_removed_is_made_again_and_the_connections_stay(site: Site) -> None:
+    port = free_tcp_port()
+    site.configure(
+        feed={"socket": "run/feed.sock"},
+        metrics={"enabled": True, "listen": f"127.0.0.1:{port}", "objects": {}},
+    )
+    folder = site.folder / "run"
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        wait_until(lambda: [each["event"] for each in gateway.log].count("feed-up") == 2, "all are connected")
+        shutil.rmtree(folder)
+        wait_until((folder / "feed.sock").is_socket, "it is made again")
+        wait_until((folder / "feed.objects").is_socket, "and that of the objects")
+        wait_until(lambda: answers(site), "the core listens on it")
+        url = f"http://127.0.0.1:{port}/metrics/objects"
+        wait_until(lambda: httpx.get(url).status_code == httpx.codes.OK, "the objects are shown")
+        (folder / "feed.sock").unlink()
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(folder / "feed.sock"))
+        wait_until(lambda: answers(site), "an abandoned one in its place is replaced")
+        assert site.state.boots == 1, "the core is the same"
+        assert [each for each in gateway.log if each["event"] in {"process-died", "feed-down"}] == []
+        assert gateway.terminate().code is ExitCode.OK
+    assert list(folder.iterdir()) == []
+
+
+def test_a_second_gateway_with_the_same_socket_is_refused_and_the_first_serves_on(site: Site) -> None:
+    folder = site.folder / "second"
+    folder.mkdir()
+    second = new_site(folder)
+    second.configure(feed={"socket": "../feed.sock"})
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        ended = amqp_gateway("run", "--config", second.configuration)
+        assert answers(site)
+        assert gateway.terminate().code is ExitCode.OK
+    assert ended.code is ExitCode.CONFIGURATION
+    (reported,) = ended.reported
+    assert reported == (
+        f"amqp-gateway: {folder}/../feed.sock: the socket cannot be made: another process listens there: "
+        "name another path under feed.socket"
+    )
+
+
+def test_a_gateway_that_was_killed_leaves_a_socket_that_the_next_start_replaces(site: Site) -> None:
+    path = site.folder / "feed.sock"
+    for is_killed in (True, False):
+        with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+            gateway.ready()
+            assert answers(site)
+            if is_killed:
+                gateway.process.kill()
+    assert site.state.boots == 2
+    assert not path.exists()
+
+
+def test_a_long_path_of_the_state_folder_is_no_obstacle(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    site = new_site(folder)
+    port = free_tcp_port()
+    site.configure(feed={}, metrics={"enabled": True, "listen": f"127.0.0.1:{port}", "objects": {}})
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        assert answers(site)
+        assert ended_well(site)
+        httpx.get(f"http://127.0.0.1:{port}/metrics/objects").raise_for_status()
+        assert gateway.terminate().code is ExitCode.OK
+
+
+# -- the place
+
+
+def place_of(site: Site) -> Path:
+    """Return where the feed's socket is after a start that decided it."""
+    note_feed_place(load_configuration(site.configuration))
+    return load_configuration(site.configuration).feed_socket
+
+
+def test_the_place_is_that_of_the_last_start_also_when_the_configuration_was_edited_since(site: Site) -> None:
+    site.configure(feed={})
+    assert load_configuration(site.configuration).feed_socket == site.folder / "state/feed.sock"
+    assert place_of(site) == site.folder / "state/feed.sock"
+    site.configure(feed={"socket": "other.sock"})
+    assert load_configuration(site.configuration).feed_socket == site.folder / "state/feed.sock"
+    assert place_of(site) == site.folder / "other.sock"
+
+
+def test_the_place_in_the_state_folder_moves_with_it(site: Site) -> None:
+    site.configure(feed={})
+    assert place_of(site) == site.folder / "state/feed.sock"
+    site.state.path.rename(site.folder / "moved")
+    site.configure(feed={}, state={"folder": "moved"})
+    assert load_configuration(site.configuration).feed_socket == site.folder / "moved/feed.sock"
+
+
+def test_a_state_folder_that_cannot_hold_a_socket_leads_to_a_folder_of_the_user(
+    site: Site, runtime: Path
+) -> None:
+    site.configure(feed={})
+    program = hosts.on_file_system_without("sockets of state", folder=site.folder)
+    words = ("run", "--config", site.configuration)
+    variables = {"RUNTIME_DIRECTORY": str(runtime)}
+    with running(*words, log=site.folder / "log", program=program, **variables) as gateway:
+        gateway.ready()
+        (path,) = runtime.iterdir()
+        assert path == load_configuration(site.configuration).feed_socket
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert answers(site)
+        assert gateway.terminate().code is ExitCode.OK
+    with running(*words, log=site.folder / "log", program=program, TMPDIR=str(runtime)) as gateway:
+        gateway.ready()
+        (folder,) = runtime.iterdir()
+        assert folder.name == f"amqp-gateway-{os.getuid()}"
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert answers(site)
+        assert gateway.terminate().code is ExitCode.OK
+    folder.chmod(0o755)
+    refused = amqp_gateway(*words, program=program, TMPDIR=str(runtime))
+    assert refused.code is ExitCode.CONFIGURATION
+    assert f"{folder}: is no folder that only this user can enter: name another path under" in refused.errors
+
+
+def test_a_note_that_cannot_be_read_is_none(site: Site) -> None:
+    site.configure(feed={})
+    (site.state.path / FEED_PLACE).write_bytes(b"\0\0\0\xff")
+    assert load_configuration(site.configuration).feed_socket == site.folder / "state/feed.sock"
+    StateFolder(site.state.path)
+
+
+def test_what_is_in_the_way_of_the_configured_socket_is_said_by_check_doctor_and_run(site: Site) -> None:
+    (site.folder / "notes").write_text("of the user")
+    site.configure(feed={"socket": "notes"})
+    checked, looked, ran = (
+        amqp_gateway(word, "--config", site.configuration) for word in ("check", "doctor", "run")
+    )
+    said = f"feed.socket: {site.folder}/notes: something is there that is no socket"
+    assert said in checked.output + checked.errors
+    assert said in looked.output
+    assert looked.code is ExitCode.DIFFERENCE
+    assert ran.code is ExitCode.CONFIGURATION
+    assert "name another path under feed.socket" in ran.errors
+    assert (site.folder / "notes").read_text() == "of the user"
