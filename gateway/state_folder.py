@@ -237,7 +237,7 @@ class StateFolder:
             yield inherited
             return
         with held(self.path, patience_seconds) as descriptor:
-            self._migrate()
+            self.migrate()
             yield descriptor
 
     def _check_inherited(self, descriptor: int) -> None:
@@ -249,7 +249,12 @@ class StateFolder:
             raise StateError(f"{self.path / 'LOCK'}: what was inherited does not hold it") from error
         raise StateError(f"{self.path / 'LOCK'}: was replaced while a gateway runs: stop it and start again")
 
-    def _migrate(self) -> None:
+    def migrate(self) -> None:
+        """Bring the folder to this version; only its holder may.
+
+        Raises:
+            StateError: it cannot be written.
+        """
         for version in range(self.read_version(), VERSION):
             try:
                 MIGRATIONS[version](self.path)

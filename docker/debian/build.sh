@@ -37,5 +37,6 @@ sed -e "s/@VERSION@/$VERSION/" -e "s/@ARCHITECTURE@/$(dpkg --print-architecture)
     -e "s/@PYTHON@/$THIS/" -e "s/@NEXT_PYTHON@/$NEXT/" \
     -e "s/@SIZE@/$(du --summarize --block-size=1024 --apparent-size "$STAGE" | cut -f1)/" \
     "$HERE/control.in" >"$STAGE/DEBIAN/control"
+install --mode 0755 "$HERE/postinst" "$STAGE/DEBIAN/postinst"
 dpkg-deb -Zzstd --root-owner-group --build "$STAGE" "$FOLDER" >/dev/null
 echo "$FOLDER/amqp-gateway_${VERSION}_$(dpkg --print-architecture).deb"

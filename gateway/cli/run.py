@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import click
@@ -14,7 +12,7 @@ from gateway.file_owners import reason_of
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.kept_sockets import note_feed_place
-from gateway.service.processes.systemd import MODULE
+from gateway.service.processes.process_setup import become
 from gateway.service.state.running_configuration import note_running
 from gateway.state_folder import StateError, StateFolder, refuse_root
 
@@ -22,29 +20,33 @@ from gateway.state_folder import StateError, StateFolder, refuse_root
 @click.command()
 @config_option
 @lifeline_option
-def run(config: Path | None, lifeline: int | None) -> None:
+@click.option(
+    "--copy",
+    type=click.Path(path_type=Path, dir_okay=False),
+    hidden=True,
+    help="Copy of the configuration with which the gateway ran, where it restarts.",
+)
+@click.option(
+    "--state-lock", type=int, hidden=True, help="Descriptor of the lock that it holds, where it restarts."
+)
+def run(config: Path | None, lifeline: int | None, copy: Path | None, state_lock: int | None) -> None:
     """Run the gateway in the foreground until Ctrl-C or SIGTERM."""
-    configuration = loaded(config)
+    configuration = loaded(config, copy)
     refuse_distrusted(configuration)
     try:
         refuse_root(configuration.state_folder)
-        with StateFolder(configuration.state_folder).locked() as state_lock:
-            words = _supervise(configuration, _copied(configuration), lifeline, state_lock)
+        state = StateFolder(configuration.state_folder)
+        with state.locked(inherited=state_lock) as held:
+            state.migrate()  # another version may have held the lock before
+            words = _supervise(configuration, copy or _copied(configuration))
             # The supervisor starts as a new program in this process: all that was imported to check the
             # configuration would take 20 MB as long as the gateway runs.
-            for descriptor in (state_lock, lifeline):
-                if descriptor is not None:
-                    os.set_inheritable(descriptor, True)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os.execv(sys.executable, (*MODULE, *words))  # noqa: S606  our own program
+            become(words, held, lifeline)
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
 
 
-def _supervise(
-    configuration: LoadedConfiguration, copy: Path, lifeline: int | None, state_lock: int
-) -> list[str]:
+def _supervise(configuration: LoadedConfiguration, copy: Path) -> list[str]:
     """Return the command line of the supervisor (`gateway.cli.supervise`)."""
     settings = configuration.settings
     words = ["supervise", "--config", str(configuration.path), "--copy", str(copy)]
@@ -67,9 +69,7 @@ def _supervise(
         words += [word for each in where for word in ("--metrics", str(each))]
     if settings.metrics.objects is not None:
         words += ["--socket", "objects", str(configuration.objects_socket)]
-    if lifeline is not None:
-        words += ["--lifeline", str(lifeline)]
-    return [*words, "--state-lock", str(state_lock)]
+    return words
 
 
 def _copied(configuration: LoadedConfiguration) -> Path:

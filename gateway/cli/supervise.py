@@ -14,7 +14,7 @@ import click
 from gateway.eventlog.segment import due
 from gateway.service.metrics.process import CompactionCounts
 from gateway.service.processes.lifeline import Lifeline
-from gateway.service.processes.process_setup import configure_logs
+from gateway.service.processes.process_setup import become, configure_logs
 from gateway.service.processes.supervisor import MetricsPages, ProcessPlan, gateway_command, run_gateway
 
 _FILE = click.Path(path_type=Path)
@@ -59,7 +59,9 @@ def supervise(
         plans.append(ProcessPlan("compactor", command, partial(_waits, compact), counts))
     listening = dict(sockets)
     pages = _pages(*metrics, objects=listening.get("objects")) if metrics else None
-    asyncio.run(run_gateway(plans, pages, Lifeline(lifeline), state_lock, listening))
+    line = Lifeline(lifeline)  # held: its descriptor is for what this process becomes
+    if asyncio.run(run_gateway(plans, pages, line, state_lock, listening)):
+        become(["run", "--config", str(config), "--copy", str(copy)], state_lock, lifeline)
 
 
 def _pages(address: str, port: str, connections: str, *files: str, objects: Path | None) -> MetricsPages:

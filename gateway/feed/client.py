@@ -475,7 +475,8 @@ class FeedLink:
             return
         if isinstance(message, Hello):
             if message.version != VERSION:
-                raise FeedError(f"the core speaks feed version {message.version}, this process {VERSION}")
+                versions = f"the core speaks feed version {message.version}, this process {VERSION}"
+                raise FeedError(f"{versions}: it restarts when an upgrade is complete, or is to be restarted")
             log.info("feed-up", gateway=message.gateway, epoch=message.epoch)
             self._writer = writer
             if self._interest is not None:

@@ -8,8 +8,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 import structlog
 
@@ -18,7 +18,13 @@ from gateway.escapes import printable
 from gateway.service.metrics import families
 from gateway.service.metrics.process import measured
 from gateway.service.processes.lifeline import Lifeline
-from gateway.service.processes.log_output import LogLines, LogOutput, log_output, replace_standard_error
+from gateway.service.processes.log_output import (
+    LAST_SECONDS,
+    LogLines,
+    LogOutput,
+    log_output,
+    replace_standard_error,
+)
 from gateway.service.processes.parent_guard import ParentGuard
 from gateway.service.processes.stop_signals import (
     ends_with_terminal,
@@ -26,6 +32,7 @@ from gateway.service.processes.stop_signals import (
     let_stop_signals_in,
     survive_other_signals,
 )
+from gateway.service.processes.systemd import MODULE
 
 RunProcess: TypeAlias = Callable[[Clock, Lifeline], Coroutine[Any, Any, None]]
 """The work of a process with its configuration, until it is cancelled."""
@@ -57,6 +64,27 @@ def run_process(
     finally:
         # Else what was frozen is never freed, and DuckDB complains at the end of what it holds.
         gc.unfreeze()
+
+
+def become(words: Sequence[str], state_lock: int, lifeline: int | None) -> NoReturn:
+    """Start a command of the installed gateway in the place of this process: same number, same descriptors.
+
+    Args:
+        words: the command line, without the descriptors.
+        state_lock: descriptor of the state folder's lock.
+        lifeline: descriptor of the lifeline to the process that started this one, if any.
+    """
+    inherited = {"--state-lock": state_lock, "--lifeline": lifeline}
+    words = [*MODULE, *words]
+    for option, descriptor in inherited.items():
+        if descriptor is not None:
+            os.set_inheritable(descriptor, True)
+            words += [option, str(descriptor)]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if (output := log_output()) is not None:
+        output.wait(LAST_SECONDS)
+    os.execv(sys.executable, words)  # noqa: S606  our own program
 
 
 def configure_logs(process: str, level: int = logging.INFO) -> None:

@@ -27,6 +27,7 @@ from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading, continued
 from gateway.service.metrics.process import context_switches, processor_seconds, usage
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.installed_code import InstalledCode, until_other_can_start
 from gateway.service.processes.kept_sockets import KeptSocket
 from gateway.service.processes.lifeline import (
     AccessRefused,
@@ -134,8 +135,10 @@ class Supervisor:
             can have the folder while one of them lives.
         manager: informed when all are ready, and when they are being ended.
         sockets: the sockets on which processes listen, by their names.
+        code: the installed code.
 
     Attributes:
+        is_restarting: whether it ended because other code was installed, which is to begin in its place.
         processes: process id of each that runs, by name.
         restarts: the number of deaths of each process, by name.
     """
@@ -147,7 +150,10 @@ class Supervisor:
         state_lock: int | None = None,
         manager: ServiceManager | None = None,
         sockets: Mapping[str, KeptSocket] | None = None,
+        code: InstalledCode | None = None,
     ) -> None:
+        self._code = code or InstalledCode()
+        self.is_restarting = False
         self._plans = plans
         self._sockets = sockets or {}
         self._state_lock = state_lock
@@ -171,6 +177,7 @@ class Supervisor:
     def stop(self, why: str = "it was asked to") -> None:
         """End everything, for the reason that was given first; `run` returns afterwards."""
         self._why = self._why or why
+        self.is_restarting = False  # also where it was about to: then it is asked to end after all
         self._asked.set()
 
     async def run(self) -> None:
@@ -199,9 +206,10 @@ class Supervisor:
             self._until_parent_gone(),
             self._unended("starter", self._start(keepers)),
             self._unended("watchdog", self._manager.watch(self.silent)),
+            self._unended("look at the installed code", self._watch_code()),
             *(self._unended(f"socket of {name}", kept.keep()) for name, kept in self._sockets.items()),
         )
-        self._manager.stopping()
+        (self._manager.restarting if self.is_restarting else self._manager.stopping)()
         log.info("gateway-stopping", reason=self._why, processes=self.processes)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANNOUNCE_SECONDS):
@@ -242,6 +250,12 @@ class Supervisor:
         if not self._asked.is_set():
             self._failure = CommandError(ExitCode.FAILED, f"the supervisor's part {name!r} failed: {reason}")
             self.stop(f"its part {name} failed: {reason}")
+
+    async def _watch_code(self) -> None:
+        """Have the gateway restart when other code was installed, and can be started."""
+        await until_other_can_start(self._code)
+        self.stop("other code was installed, and it restarts")
+        self.is_restarting = True
 
     async def _announce_stop(self) -> None:
         """Let front ends send that the gateway stops, before they end."""
@@ -342,6 +356,8 @@ class Supervisor:
                     started = time.monotonic()
                 if self._stopping.is_set():
                     return
+                if self._code.is_other():  # a process of it would not understand the others
+                    raise RuntimeError("other code was installed, and the gateway has not restarted yet")
                 code, reason = await self._run_once(plan, ready)
             except _OF_THE_SYSTEM as error:
                 reason = f"it could not be started: {error}"
@@ -640,8 +656,8 @@ async def run_gateway(
     lifeline: Lifeline,
     state_lock: int,
     sockets: Mapping[str, Path],
-) -> None:
-    """Run the processes until SIGINT, SIGTERM, or the end of the process that started us.
+) -> bool:
+    """Run the processes until SIGINT, SIGTERM, the end of the process that started us, or other code.
 
     Args:
         plans: the processes.
@@ -649,6 +665,9 @@ async def run_gateway(
         lifeline: to the process that started us.
         state_lock: descriptor of the state folder's lock.
         sockets: the paths of the sockets on which processes listen, by their names.
+
+    Returns:
+        Whether other code was installed, which is to begin in the place of this process.
 
     Raises:
         CommandError: one of them could not do its work from the very start, a socket cannot be made, or the
@@ -666,3 +685,6 @@ async def run_gateway(
             endpoint = late.metrics_endpoint(pages, supervisor.readings, supervisor.refused)
             await beside.enter_async_context(endpoint)
         await supervisor.run()
+    if supervisor.is_restarting:
+        manager.hand_on()
+    return supervisor.is_restarting

@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -252,6 +253,7 @@ class ServiceManager:
     def __init__(self, address: str = "", watchdog: float = 0.0) -> None:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._watchdog = watchdog
+        self._variables: Mapping[str, str] = {}
 
     @classmethod
     def of_environment(cls, environment: MutableMapping[str, str] = os.environ) -> ServiceManager:
@@ -259,12 +261,19 @@ class ServiceManager:
 
         Its variables are removed from the environment: they are not for our own processes.
         """
-        address, interval, pid = (environment.pop(name, "") for name in _VARIABLES)
+        variables = {name: environment.pop(name) for name in _VARIABLES if name in environment}
+        address, interval, pid = (variables.get(name, "") for name in _VARIABLES)
         ours = not pid or pid == str(os.getpid())
         watchdog = (
             int(interval) / _MICROSECONDS if ours and interval.isascii() and interval.isdigit() else 0.0
         )
-        return cls(address if address[:1] in {"/", "@"} else "", watchdog)
+        manager = cls(address if address[:1] in {"/", "@"} else "", watchdog)
+        manager._variables = variables
+        return manager
+
+    def hand_on(self, environment: MutableMapping[str, str] = os.environ) -> None:
+        """Put its variables back into the environment, for the program that this process becomes."""
+        environment.update(self._variables)
 
     def ready(self) -> None:
         """Report that the gateway is ready."""
@@ -273,6 +282,11 @@ class ServiceManager:
     def stopping(self) -> None:
         """Report that the gateway is about to end."""
         self._send("STOPPING=1", "STATUS=stopping")
+
+    def restarting(self) -> None:
+        """Report that the gateway begins again as the same process, which is ready then."""
+        microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._send("RELOADING=1", f"MONOTONIC_USEC={microseconds}", "STATUS=restarting")
 
     async def watch(self, silent: Callable[[], Awaitable[list[str]]]) -> None:
         """Send signs of life, without end, as long as no process is silent.

@@ -1,0 +1,194 @@
+"""An upgrade under a running gateway: the files are replaced, and it restarts as the same process."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+import signal
+import socket
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gateway.feed.messages import VERSION
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.processes.installed_code import InstalledCode
+from gateway.service.processes.systemd import ServiceManager
+from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.waiting import wait_until
+from tests.service.processes.test_core import hello, processes_of
+
+ROOT = Path(__file__).parents[3]
+RECORD = Path("amqp_management_gateway-0.1.0.dist-info/RECORD")
+
+
+def recorded(name: str, octets: bytes) -> str:
+    """Return the line of a file in a RECORD."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(octets).digest()).decode().rstrip("=")
+    return f"{name},sha256={digest},{len(octets)}"
+
+
+class Installation:
+    """The gateway as a package in a folder of its own; its requirements are those of the tests."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        for name in ("gateway", "mappings", "mibs"):
+            shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+        (place / RECORD).parent.mkdir()
+        named = "Metadata-Version: 2.1\nName: amqp-management-gateway\nVersion: 0.1.0\n"
+        (place / RECORD).with_name("METADATA").write_text(named, encoding="utf-8")
+        self.record()
+
+    def record(self) -> None:
+        """Write what the folder has, as pip does at the end of an installation."""
+        files = sorted((self.place / "gateway").rglob("*.py"))
+        lines = [f"{RECORD},,"]
+        lines += [recorded(str(path.relative_to(self.place)), path.read_bytes()) for path in files]
+        draft = self.place / "RECORD.new"
+        draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        draft.replace(self.place / RECORD)
+
+    def change(self, name: str, before: str, after: str) -> None:
+        """Replace a file by one that differs, as a package manager does; the record is not written yet."""
+        path = self.place / "gateway" / name
+        text = path.read_text(encoding="utf-8")
+        assert text.count(before) == 1
+        draft = path.with_suffix(".new")
+        draft.write_text(text.replace(before, after), encoding="utf-8")
+        draft.replace(path)
+
+    def newer(self) -> None:
+        """Install a version whose processes do not understand those of the former one."""
+        self.change("feed/messages.py", f"VERSION = {VERSION}\n", f"VERSION = {VERSION + 1}\n")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return new_site(tmp_path)
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Installation:
+    return Installation(tmp_path / "site-packages")
+
+
+def run(site: Site, installation: Installation, **variables: str) -> AbstractContextManager[RunningCommand]:
+    words = ("run", "--config", site.configuration)
+    place = str(installation.place)
+    return running(*words, log=site.folder / "log", PYTHONPATH=place, **variables)
+
+
+def events(gateway: RunningCommand) -> list[str]:
+    return [record["event"] for record in gateway.log]
+
+
+def test_a_gateway_whose_files_were_replaced_restarts_as_the_same_process(
+    site: Site, installation: Installation
+) -> None:
+    path, systemd = site.folder / "feed.sock", site.folder / "systemd"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(systemd))
+        with run(site, installation, NOTIFY_SOCKET=str(systemd)) as gateway:
+            gateway.ready()
+            supervisor = psutil.Process(gateway.process.pid)
+            before = processes_of(supervisor)
+            assert hello(path).version == VERSION
+            installation.newer()
+            os.kill(before["snmp"], signal.SIGKILL)
+            installation.record()
+            wait_until(lambda: events(gateway).count("gateway-ready") == 2, "it is ready once more")
+            assert hello(path).version == VERSION + 1
+            assert supervisor.is_running(), "the same process"
+            after = processes_of(supervisor)
+            assert set(before) <= set(after), "and the compactor, for what the former core has written"
+            assert not set(after.values()) & set(before.values())
+            assert site.state.boots == 2
+            assert gateway.terminate().code is ExitCode.OK
+        assert not path.exists()
+        said = received(manager)
+    assert [line for line in said if line.endswith("=1")] == [
+        "READY=1",
+        "RELOADING=1",
+        "READY=1",
+        "STOPPING=1",
+    ]
+    (stopping, _) = (each for each in gateway.log if each["event"] == "gateway-stopping")
+    assert stopping["reason"] == "other code was installed, and it restarts"
+
+
+def received(manager: socket.socket) -> list[str]:
+    manager.setblocking(False)
+    lines: list[str] = []
+    try:
+        while True:
+            lines += manager.recv(4096).decode().splitlines()
+    except BlockingIOError:
+        return lines
+
+
+def test_files_that_are_incomplete_or_cannot_be_started_leave_the_gateway_as_it_is(
+    site: Site, installation: Installation
+) -> None:
+    path = site.folder / "feed.sock"
+    with run(site, installation) as gateway:
+        gateway.ready()
+        supervisor = psutil.Process(gateway.process.pid)
+        before = processes_of(supervisor)
+        installation.newer()
+        (installation.place / RECORD).unlink()
+        wait_until(lambda: "code-replaced" in events(gateway), "it is noticed")
+        os.kill(before["snmp"], signal.SIGKILL)
+        wait_until(lambda: "process-not-started" in events(gateway), "no process begins with other code")
+        assert hello(path).version == VERSION
+        installation.change("cli/main.py", "from __future__", "raise SystemExit('broken')\nfrom __future__")
+        installation.record()
+        wait_until(lambda: "code-not-started" in events(gateway), "it is tried before anything ends")
+        assert processes_of(supervisor)["core"] == before["core"]
+        (line,) = (each for each in gateway.log if each["event"] == "code-not-started")
+        assert "restart the gateway" in line["advice"]
+        assert gateway.terminate().code is ExitCode.OK
+
+
+def test_variables_of_systemd_are_for_the_supervisor_and_for_what_it_becomes() -> None:
+    environment = {"NOTIFY_SOCKET": "/run/systemd/notify", "WATCHDOG_USEC": "60000000", "PATH": "/bin"}
+    manager = ServiceManager.of_environment(environment)
+    assert environment == {"PATH": "/bin"}
+    manager.hand_on(environment)
+    assert environment["NOTIFY_SOCKET"] == "/run/systemd/notify"
+    assert environment["WATCHDOG_USEC"] == "60000000"
+
+
+# -- what is compared
+
+
+def test_code_is_other_when_any_package_was_replaced_and_the_same_when_it_is_back(
+    installation: Installation,
+) -> None:
+    code = InstalledCode(installation.place)
+    assert (code.is_other(), code.is_whole()) == (False, True)
+    other = installation.place / "msgspec-1.0.dist-info" / "RECORD"
+    other.parent.mkdir()
+    other.write_text("", encoding="utf-8")
+    assert code.is_other()
+    shutil.rmtree(other.parent)
+    assert not code.is_other()
+    installation.record()  # the same files once more
+    assert not code.is_other()
+    installation.newer()
+    assert not code.is_whole()
+    installation.record()
+    assert (code.is_other(), code.is_whole()) == (True, True)
+    (installation.place / RECORD).unlink()
+    assert (code.is_other(), code.is_whole()) == (True, False)
+
+
+def test_a_checkout_is_never_other_code(tmp_path: Path) -> None:
+    code = InstalledCode(tmp_path)
+    (tmp_path / RECORD).parent.mkdir()
+    (tmp_path / RECORD).write_text("", encoding="utf-8")
+    assert not code.is_other()
