@@ -302,9 +302,7 @@ def _arguments_by_method(schema: ClassSchema) -> dict[str, set[str]]:
 
 
 def _rule_of(rule: ClassRule | None, element: Element) -> ElementRule | None:
-    if rule is None:
-        return None
-    return rule.properties.get(element.name) or rule.statistics.get(element.name)
+    return None if rule is None else rule.element(element.name)
 
 
 def _is_set_by_method(known: ElementRule | None, methods: MappingOf[str, set[str]]) -> bool:

@@ -421,6 +421,10 @@ class ClassRule(StrictModel):
     properties: dict[Name, ElementRule] = Field(default_factory=dict)
     statistics: dict[Name, ElementRule] = Field(default_factory=dict)
 
+    def element(self, name: str) -> ElementRule | None:
+        """Return a property or statistic by its name; ``None`` if there is none."""
+        return self.properties.get(name) or self.statistics.get(name)
+
     @model_validator(mode="after")
     def _names_exist(self) -> ClassRule:
         both = self.properties.keys() & self.statistics.keys()

@@ -199,16 +199,24 @@ def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
     Of several with one name the first keeps it, and the second is ``depth_2``. One without a name is called
     by its position, as ``element3``.
     """
-    found: list[str] = []
+    found: dict[str, None] = {}
+    last: dict[str, int] = {}  # a peer may send thousands of one name
     taken = {name for name in names if name.strip()}
     for position, name in enumerate(names):
-        wanted = name if name.strip() else f"element{position}"
-        distinct, number = wanted, 1
+        wanted = distinct = name if name.strip() else f"element{position}"
+        number = last.get(wanted, 1)
         while distinct in found or (distinct != name and distinct in taken):
             number += 1
             distinct = f"{wanted}_{number}"
-        found.append(distinct)
+        last[wanted] = number
+        found[distinct] = None
     return tuple(found)
+
+
+def original_name(name: str) -> str:
+    """Return the name that a peer has sent, of one that `distinct_names` may have made."""
+    original, _, number = name.rpartition("_")
+    return original if original and number.isascii() and number.isdecimal() else name
 
 
 def with_distinct_names(schema: ClassSchema) -> ClassSchema:

@@ -9,7 +9,7 @@ from gateway.feed.records import ClassRecord
 from gateway.mapping.overrides import NO_OVERRIDES, Overrides
 from gateway.mapping.rules import ClassRule, ElementRule
 from gateway.mapping.rules import Mapping as PackageMapping
-from gateway.model.schema import ClassKey
+from gateway.model.schema import ClassKey, original_name
 from gateway.policy.decisions import CallMethod, ReadElement, SetElement, Subscribe
 
 _PRIVATE_EVENTS: Final = frozenset({"accessRefused", "policyChanged", "mappingsChanged"})
@@ -34,11 +34,11 @@ class Marks:
         self._overrides = overrides
 
     def is_private_element(self, key: ClassKey, element: str) -> bool:
-        """Return whether an element is private, alone or with its class."""
+        """Return whether an element is private, alone or with its class; so is a second one of its name."""
         rule = self._class(key)
         if rule is None:
             return False
-        known = rule.properties.get(element) or rule.statistics.get(element)
+        known = rule.element(element) or rule.element(original_name(element))
         return rule.private or (known is not None and known.private)
 
     def naming_elements(self, key: ClassKey) -> tuple[str, ...]:
@@ -63,12 +63,13 @@ class Marks:
         return rule is not None and rule.private
 
     def is_private_argument(self, key: ClassKey, argument: str) -> bool:
-        """Return whether an argument of an event is private."""
+        """Return whether an argument of an event is private; so is a second one of its name."""
         if key.package == _GATEWAY:
             return (key.name, argument) in _PRIVATE_ARGUMENTS
         mapping = self._mappings.get(key.package)
         rule = mapping.events.get(key.name) if mapping else None
-        known = rule.arguments.get(argument) if rule else None
+        arguments = rule.arguments if rule else {}
+        known = arguments.get(argument) or arguments.get(original_name(argument))
         return known is not None and known.private
 
     def effect(self, key: ClassKey, element: str) -> str:
@@ -119,7 +120,7 @@ class Marks:
     def describes_element(self, key: ClassKey, element: str) -> bool:
         """Return whether a mapping describes an element."""
         rule = self._class(key)
-        return rule is not None and (element in rule.properties or element in rule.statistics)
+        return rule is not None and rule.element(element) is not None
 
     def reading(self, key: ClassKey, element: str) -> ReadElement:
         """Return the wish to see the value of an element."""

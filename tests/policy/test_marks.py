@@ -96,6 +96,22 @@ def test_what_names_an_address_a_host_a_user_or_a_client_is_private_or_a_decisio
     assert set(_identifying(dict(shipped_mappings()))) == SHOWN
 
 
+def test_a_second_element_or_argument_of_a_private_name_is_private() -> None:
+    """A peer's class may have a property and a statistic of one name: the second gets another name."""
+    marks = Marks(dict(shipped_mappings()))
+    connection = ClassKey("org.apache.qpid.broker", "connection")
+    assert [marks.is_private_element(connection, name) for name in ("authIdentity", "authIdentity_2")] == [
+        True,
+        True,
+    ]
+    opened = ClassKey("org.apache.qpid.broker", "bind")
+    assert [marks.is_private_argument(opened, name) for name in ("rhost", "rhost_2", "rhost_")] == [
+        True,
+        True,
+        False,
+    ]
+
+
 @pytest.mark.parametrize(
     ("event", "received"),
     [
