@@ -94,10 +94,6 @@ def _close_connection(call: Invocation) -> Steps:
             if failure.status is not Status.UNKNOWN_OBJECT:
                 raise
         yield Pause(LOOK_AGAIN)
-    opened = listed.get("connected_at")
-    if call.created and isinstance(opened, int) and opened * MILLISECOND != call.created:
-        # The broker names connections by addresses and ports, which another connection may have by now.
-        raise CallFailedError(Status.UNKNOWN_OBJECT, "the connection has ended; another has its name by now")
     nodes = yield from nodes_of_connection(call.target.leaf)
     if len(nodes) > 1:
         text = (
@@ -105,6 +101,10 @@ def _close_connection(call: Invocation) -> Steps:
             " management API closes any of them"
         )
         raise CallFailedError(Status.EXCEPTION, text)
+    opened = listed.get("connected_at")
+    if call.created and isinstance(opened, int) and opened * MILLISECOND != call.created:
+        # The broker names connections by addresses and ports, which another connection may have by now.
+        raise CallFailedError(Status.UNKNOWN_OBJECT, "the connection has ended; another has its name by now")
     yield Change("DELETE", own_path(call.target), reason=reason)
 
 

@@ -264,11 +264,12 @@ def test_where_connections_cannot_be_listed_it_is_closed_all_the_same(shown: Bro
     play.asked(CLOSE, Changed())
 
 
-def test_of_two_connections_of_one_name_none_is_closed() -> None:
+@pytest.mark.parametrize("later", [0, 1], ids=["the same is shown", "the other is shown"])
+def test_of_two_connections_of_one_name_none_is_closed(later: int) -> None:
     """Which of them the broker would close is not known: it finds one by its name."""
     play = Play()
     play.calls("connection", "peer -> us", "close", "bye")
-    play.asked(LISTED, connection())
+    play.asked(LISTED, connection(CONNECTED_AT + later))
     play.asked(ALIKE, named(NODE, "rabbit@other"))
     assert play.is_idle()
     response = play.response()
@@ -303,6 +304,7 @@ def test_another_connection_of_the_same_name_is_left_alone() -> None:
     play = Play()
     play.calls("connection", "peer -> us", "close", "bye")
     play.asked(LISTED, connection(CONNECTED_AT + 7))
+    play.asked(ALIKE, named(NODE))
     play.looks("connections/", connection(CONNECTED_AT + 7))
     assert play.response().status == Status.UNKNOWN_OBJECT
 
