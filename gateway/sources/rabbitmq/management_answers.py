@@ -102,8 +102,7 @@ class ManagementAnswers:
         ]
         self.plan = PollingPlan(listings, config.polling, users=bool(config.management_virtual_host))
         classes = (listing.class_name for listing in listings)
-        unnamed = {name for name, reader in readers.items() if reader.has_private_names}
-        self.visibility = Visibility(classes, config.user, config.writer, unnamed)
+        self.visibility = Visibility(classes, config.user, config.writer)
         self.visibility.awaits_events = config.awaits_events
         self._config = config
         self._readers = readers
@@ -598,9 +597,10 @@ class ManagementAnswers:
         unreadable, ambiguous = (
             ["/".join(name.parts) for name in names] for names in (listing.unreadable, listing.ambiguous)
         )
-        self.visibility.documents_unreadable(
+        news = self.visibility.documents_unreadable(
             listing.class_name, unreadable, listing.unnamed, now, listing.unlisted, ambiguous
         )
+        notes: list[Effect] = [Note("unreadable", news)] if news else []
         self.metrics.listed(listing, now)
         self._read_permissions(finished, now)
         if listing.class_name == "queue":
@@ -624,11 +624,11 @@ class ManagementAnswers:
             collection = self._readers[listing.class_name].rule.listing
             self.visibility.names_listed(listing.class_name, collection, len(listing.seen), listing.began)
             effects = self._stream.apply(finished.changes)
-            return [*effects, *self.metrics_taken(now), *self.serve(now)]
+            return [*notes, *effects, *self.metrics_taken(now), *self.serve(now)]
         self.visibility.listed(listing.class_name, listing.began)
         if not self.visibility.complete:
             self._list_unconfirmed_again(listing.class_name, now)
-        return [*self._stream.apply(finished.changes), *self.serve(now)]
+        return [*notes, *self._stream.apply(finished.changes), *self.serve(now)]
 
     def _list_unconfirmed_again(self, class_name: str, now: int) -> None:
         again = self._view.known.listed_too_early()

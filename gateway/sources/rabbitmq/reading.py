@@ -83,9 +83,6 @@ class ClassReader:
         first = next((element for element in schema.properties if element.index), None)
         self.in_virtual_host = first is not None and first.references == "vhost"
         """Whether objects of the class are named by their virtual host first."""
-        parts = [one for name, one in rule.properties.items() if one.index or name == rule.name]
-        self.has_private_names = rule.private or any(one.private for one in parts)
-        """Whether not everybody who reads its source may see what objects of the class are called."""
         self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
         """For each property, whether it is fixed at creation: a known value stays if an answer lacks it."""
         self.classes_needed = frozenset(rule.properties[name].references for name in rule.ends_with)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -203,7 +203,6 @@ class Visibility:
         listed: the classes that are listed.
         user: the user who reads; named in texts for people.
         writer: the user who changes the broker, and reads classes that need an administrator; empty for none.
-        unnamed: the classes of whose objects no text has a name, since not everybody may see it.
 
     Attributes:
         failure: why the management API cannot be used now; empty while it can.
@@ -224,10 +223,7 @@ class Visibility:
         paths: what becomes of names in paths on the way to the management API.
     """
 
-    def __init__(
-        self, listed: Iterable[str], user: str, writer: str = "", unnamed: Container[str] = ()
-    ) -> None:
-        self._unnamed = unnamed
+    def __init__(self, listed: Iterable[str], user: str, writer: str = "") -> None:
         self.failure = _NOT_ASKED
         self.asked_at = 0
         self._failing_since = 0
@@ -326,22 +322,24 @@ class Visibility:
         now: int,
         unlisted: int = 0,
         ambiguous: Collection[str] = (),
-    ) -> None:
+    ) -> str:
         """Note which objects of a class a listing showed in a form that cannot be read, or lacked wrongly.
 
         The ``ambiguous`` ones were on one page twice, with different values. What one listing shows so may be
         a matter of the moment, as where something is made or closed; what two show of one object lasts.
+
+        Returns:
+            What is new, with the first names, for the log; else empty. The detail and alarms are read also by
+            those who see only some of the objects, so these have no name in them: each such object is stale.
         """
         former = self._partly.pop(class_name, None)
         readable = sorted(names)
         text = ""
         if count := len(readable) + unnamed:
-            named = f" ({_some(readable, count)})" if readable and not self._hides(class_name) else ""
-            text = f"of class {class_name} {count} cannot be read{named}"
+            text = f"of class {class_name} {count} cannot be read"
         elif ambiguous:
-            named = "" if self._hides(class_name) else f" ({_some(sorted(ambiguous), len(ambiguous))})"
             text = f"the broker lists {len(ambiguous)} of class {class_name} twice, with different values"
-            text = f"{text}{named}: their former values stay"
+            text = f"{text}: their former values stay"
         elif unlisted:
             text = f"the broker lists class {class_name} without {unlisted} objects that may exist"
         if text:
@@ -349,10 +347,9 @@ class Visibility:
             lasts = unlisted > 0 or (former is not None and not former.names.isdisjoint(shown))
             since = former.since if former is not None else now
             self._partly[class_name] = _Partly(text, since, shown, lasts)
-
-    def _hides(self, class_name: str) -> bool:
-        """Return whether names of a class are private: the detail is for everybody who sees the source."""
-        return class_name in self._unnamed
+        named = readable or sorted(ambiguous)
+        is_news = named and (former is None or not former.names.issuperset(named))
+        return f"{text}: {_some(named, len(named))}" if is_news else ""
 
     def statistics_switched(self, unlistable: Iterable[str]) -> None:
         """Set the classes that cannot be listed because the broker's statistics are off; may be none."""

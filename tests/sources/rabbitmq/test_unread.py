@@ -598,23 +598,15 @@ def test_a_document_that_cannot_be_read_loses_that_object_only() -> None:
     shop.run(20)
     assert unread(shop, "queue") == {"//orders": True, "//other": False}
     assert shop.value("queue", "other", "messages") == 2
-    assert shop.source.status.detail == "of class queue 1 cannot be read ('//orders')"
+    assert shop.source.status.detail == "of class queue 1 cannot be read"
     assert read_in_part(shop) == {"rabbitmq:queue": shop.source.status.detail}
+    noted = [note.detail for note in shop.notes if note.event == "unreadable"]
+    assert noted == ["of class queue 1 cannot be read: '//orders'"], "once"
     shop.broker.objects["queue"]["/", "orders"]["durable"] = True
     shop.run(20)
     assert not any(unread(shop, "queue").values())
     assert shop.source.status.detail == ""
     assert read_in_part(shop) == {}
-
-
-def test_names_that_are_private_are_in_no_text_about_documents_that_cannot_be_read() -> None:
-    """The name of a channel has its client's address, and the detail is for all who see the source."""
-    shop = world()
-    name = "10.1.2.3:4 -> us (1)"
-    shop.broker.objects["channel"][name,] = {"name": name, "vhost": "/", "connection_details": []}
-    shop.run(20)
-    assert shop.source.status.detail == "of class channel 1 cannot be read"
-    assert read_in_part(shop) == {"rabbitmq:channel": shop.source.status.detail}
 
 
 def test_documents_that_are_poor_for_a_moment_are_no_alarm() -> None:
@@ -660,7 +652,7 @@ def test_of_two_documents_of_one_name_that_differ_neither_is_taken(*, differ: bo
     assert shop.value("queue", "other", "messages") == 2
     assert unread(shop, "queue") == {"//orders": differ, "//other": False}
     assert ends(shop, since) == []
-    text = "the broker lists 1 of class queue twice, with different values ('//orders')"
+    text = "the broker lists 1 of class queue twice, with different values"
     assert shop.source.status.detail == (f"{text}: their former values stay" if differ else "")
     assert read_in_part(shop).keys() == ({"rabbitmq:queue"} if differ else set())
     shop.broker.failure = lambda _: None
