@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import click
@@ -29,13 +30,23 @@ from gateway.state_folder import StateError, StateFolder, refuse_root
 @click.option(
     "--state-lock", type=int, hidden=True, help="Descriptor of the lock that it holds, where it restarts."
 )
-def run(config: Path | None, lifeline: int | None, copy: Path | None, state_lock: int | None) -> None:
+@click.option(
+    "--trial", is_flag=True, hidden=True, help="Only find out whether the gateway can be started so."
+)
+def run(
+    config: Path | None, lifeline: int | None, copy: Path | None, state_lock: int | None, *, trial: bool
+) -> None:
     """Run the gateway in the foreground until Ctrl-C or SIGTERM."""
     configuration = loaded(config, copy)
     refuse_distrusted(configuration)
     try:
         refuse_root(configuration.state_folder)
         state = StateFolder(configuration.state_folder)
+        if trial:
+            state.read_version()
+            for module in ("supervise", "process"):  # with all that they need
+                importlib.import_module(f"gateway.cli.{module}")
+            return
         with state.locked(inherited=state_lock) as held:
             state.migrate()  # another version may have held the lock before
             words = _supervise(configuration, copy or _copied(configuration))

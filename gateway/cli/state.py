@@ -31,14 +31,10 @@ from gateway.state_folder import COMMUNITY, StateError, StateFolder
 def init(config: Path | None) -> None:
     """Create the state folder of the configuration, which gives a new gateway its identity."""
     configuration = loaded(config)
-    folder, feed = configuration.state_folder, configuration.feed_socket
+    folder, feed = configuration.state_folder, configuration.configured_socket
     try:
         # Else a folder without sockets is no obstacle: the feed's is in another then.
-        if (
-            configuration.settings.feed.socket
-            and feed.parent == folder
-            and (text := _without_sockets(folder))
-        ):
+        if feed is not None and feed.parent == folder and (text := _without_sockets(folder)):
             raise CommandError(ExitCode.STATE, text)
         state = StateFolder.create(folder)
         state.secret(COMMUNITY)

@@ -6,6 +6,7 @@ It imports nothing that reads a configuration: pydantic and the models take 15 M
 from __future__ import annotations
 
 import asyncio
+import signal
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gateway.eventlog.segment import due
 from gateway.service.metrics.process import CompactionCounts
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.process_setup import become, configure_logs
+from gateway.service.processes.stop_signals import ends_with_terminal
 from gateway.service.processes.supervisor import MetricsPages, ProcessPlan, gateway_command, run_gateway
 
 _FILE = click.Path(path_type=Path)
@@ -60,8 +62,12 @@ def supervise(
     listening = dict(sockets)
     pages = _pages(*metrics, objects=listening.get("objects")) if metrics else None
     line = Lifeline(lifeline)  # held: its descriptor is for what this process becomes
-    if asyncio.run(run_gateway(plans, pages, line, state_lock, listening)):
-        become(["run", "--config", str(config), "--copy", str(copy)], state_lock, lifeline)
+    again = ["run", "--config", str(config), "--copy", str(copy)]
+    unheeded = {signal.SIGUSR1, signal.SIGUSR2} | (set() if ends_with_terminal() else {signal.SIGHUP})
+    if asyncio.run(run_gateway(plans, pages, line, state_lock, listening, again)):
+        for number in unheeded:  # until the next supervisor takes them: without the loop they end a process
+            signal.signal(number, signal.SIG_IGN)
+        become(again, state_lock, lifeline)
 
 
 def _pages(address: str, port: str, connections: str, *files: str, objects: Path | None) -> MetricsPages:

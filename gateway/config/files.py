@@ -186,6 +186,12 @@ class LoadedConfiguration:
         return feed_socket(self.folder, self.settings.feed.socket, self.state_folder)
 
     @property
+    def configured_socket(self) -> Path | None:
+        """The path of the feed's socket as configured, which holds from the next start on, if it is."""
+        configured = self.settings.feed.socket
+        return None if configured is None else self.folder / configured
+
+    @property
     def objects_socket(self) -> Path:
         """The path of the socket for the metrics of objects, beside `feed_socket`."""
         return self.feed_socket.with_suffix(".objects")

@@ -171,11 +171,16 @@ def not_reached(path: Path, reason: str) -> CommandError:
     """Return the error that the running gateway does not answer, with the reason and advice."""
     advice = "is `amqp-gateway run` running with this configuration?"
     for place in (path, path.parent):  # a folder that only its user may enter hides what is in it
-        with contextlib.suppress(OSError):
-            if (owner := place.lstat().st_uid) != os.getuid():
-                name = user_name(owner)
-                advice = f"the gateway runs as the user {name}, and talks to no other: try sudo -u {name}"
+        try:
+            owner = place.lstat().st_uid
+        except PermissionError:
+            continue
+        except OSError:
             break
+        if owner != os.getuid():
+            name = user_name(owner)
+            advice = f"the gateway runs as the user {name}, and talks to no other: try sudo -u {name}"
+        break
     return CommandError(ExitCode.UNREACHABLE, f"the gateway cannot be reached at {path}: {reason}: {advice}")
 
 

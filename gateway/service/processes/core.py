@@ -190,7 +190,6 @@ async def _run_locked(
     async with AsyncExitStack() as running:
         await core.start(running, recorded, lifeline.listener)
         core.add_readings(lifeline.metrics)
-        tune_garbage_collection()
         log.info(
             "core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket)
         )
@@ -455,6 +454,8 @@ class _Core:
             self._heads_file_stands("")
         running.push_async_callback(self._feed.close)
         running.push_async_callback(self._past.close)
+        # The supervisor closes what connects to this socket until the core is ready: nothing long follows.
+        tune_garbage_collection()
         with socket_errors(self._loaded.feed_socket):
             await self._feed.start(listener)
         running.push_async_callback(self._answer_reloads)

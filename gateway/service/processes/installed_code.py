@@ -13,7 +13,8 @@ import contextlib
 import csv
 import hashlib
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -31,12 +32,17 @@ WHOLE_LOOKS: Final = 3
 """Other code that was seen complete so often, one look after the other, is started."""
 
 TRIAL_SECONDS: Final = 60.0
-"""Seconds that other code may take to say its version; also between two trials."""
+"""Seconds that a trial of other code may take; also between two trials, and between two reports."""
+
+SETTLED_SECONDS: Final = 600.0
+"""Seconds after which other code is tried that is not as recorded: it may never be."""
 
 _PLACE: Final = Path(__file__).parents[3]
 _RECORDS: Final = "*.dist-info/RECORD"
 _OWN_RECORDS: Final = f"{DISTRIBUTION.replace('-', '_')}-{_RECORDS}"
 _Looked: TypeAlias = tuple[tuple[int, int], ...]
+_Digests: TypeAlias = dict[str, bytes]
+"""The digest of the record of each installed package, by the name of its folder."""
 
 
 class InstalledCode:
@@ -53,38 +59,47 @@ class InstalledCode:
     def __init__(self, place: Path = _PLACE) -> None:
         self._place = place
         self.is_installed = bool(self._own_records())
-        self._began_with = self.digest()
+        self._began_with = self._digests()
         self._looked = self._look()
         self._is_other = False
 
     def is_other(self) -> bool:
         """Return whether other code is installed now, or none; the files may be incomplete still."""
         if self.is_installed and (look := self._look()) != self._looked:
-            self._looked, self._is_other = look, self.digest() != self._began_with
+            self._looked, self._is_other = look, self._digests() != self._began_with
         return self._is_other
 
-    def digest(self) -> str:
-        """Return a digest of the code of all packages, by their records."""
-        found = hashlib.blake2b(digest_size=16)
-        for record in sorted(self._place.glob(_RECORDS)) if self.is_installed else ():
-            with contextlib.suppress(OSError):  # it is being replaced
-                found.update(record.parent.name.encode() + record.read_bytes())
-        return found.hexdigest()
+    def trouble(self) -> str:
+        """Return what is not as recorded, of the gateway and of the packages that were replaced; else empty.
 
-    def is_whole(self) -> bool:
-        """Return whether the files of all packages are there, and the gateway's are as recorded."""
-        own = self._own_records()
+        A file of another package may have been changed, or be two packages' own, before the gateway began.
+        """
         try:
-            return len(own) == 1 and all(
-                self._is_as_recorded(*line, reads=record in own)
-                for record in self._place.glob(_RECORDS)
-                for line in self._lines(record)
-            )
-        except (OSError, ValueError):
-            return False
+            if len(self._own_records()) != 1:
+                return f"{self._place} has no record of the gateway, or several"
+            now, own = self._digests(), {record.parent.name for record in self._own_records()}
+            replaced = {name for name, digest in now.items() if self._began_with.get(name) != digest}
+            for package in sorted(replaced | own):
+                for line in self._lines(self._place / package / "RECORD"):
+                    if not self._is_as_recorded(*line, reads=package in own):
+                        return f"{self._place / line[0]} is not as recorded"
+        except (OSError, ValueError, csv.Error) as error:
+            return str(error)
+        return ""
+
+    def _digests(self) -> _Digests:
+        found: _Digests = {}
+        with contextlib.suppress(OSError):  # the folder cannot be entered
+            for record in sorted(self._place.glob(_RECORDS)) if self.is_installed else ():
+                with contextlib.suppress(OSError):  # it is being replaced
+                    found[record.parent.name] = hashlib.blake2b(record.read_bytes(), digest_size=16).digest()
+        return found
 
     def _own_records(self) -> list[Path]:
-        return [*self._place.glob(_OWN_RECORDS)]
+        try:
+            return [*self._place.glob(_OWN_RECORDS)]
+        except OSError:  # the folder cannot be entered
+            return []
 
     def _look(self) -> _Looked:
         """Return what is cheap to see, and differs when packages were replaced."""
@@ -117,32 +132,55 @@ class InstalledCode:
         return base64.urlsafe_b64encode(found).decode().rstrip("=") == wanted
 
 
-async def until_other_can_start(code: InstalledCode) -> None:
-    """Wait until other code is installed, is complete, and can be started; its troubles are logged."""
+async def until_other_can_start(code: InstalledCode, words: Sequence[str]) -> None:
+    """Wait until other code is installed, is complete, and can be started; its troubles are logged.
+
+    Args:
+        code: the installed code.
+        words: the command of the gateway that starts the other code; it is tried with ``--trial``.
+    """
     while True:
         while not code.is_other():  # noqa: ASYNC110  nothing says when files are replaced
             await asyncio.sleep(LOOK_SECONDS)
         log.warning(
             "code-replaced", reason="other code is installed; when it is complete, the gateway restarts"
         )
-        whole = 0
-        while code.is_other() and whole < WHOLE_LOOKS:
-            await asyncio.sleep(LOOK_SECONDS)
-            whole = whole + 1 if await asyncio.to_thread(code.is_whole) else 0
-        if not code.is_other():
+        if not await _is_whole(code):
             continue
-        trouble = await _trouble_of_trial()
+        trouble = await _trouble_of_trial(words)
         if not trouble:
             return
-        log.warning("code-not-started", reason=trouble, advice="install it again, or restart the gateway")
+        _not_started(trouble)
         await asyncio.sleep(TRIAL_SECONDS)
 
 
-async def _trouble_of_trial() -> str:
-    """Return why the installed code cannot be started; empty if it says its version."""
+async def _is_whole(code: InstalledCode) -> bool:
+    """Wait until other code is complete; return whether it is other code still."""
+    began = reported = time.monotonic()
+    whole, trouble = 0, ""
+    while whole < WHOLE_LOOKS and time.monotonic() - began < SETTLED_SECONDS:
+        await asyncio.sleep(LOOK_SECONDS)
+        if not code.is_other():
+            return False
+        former, trouble = trouble, await asyncio.to_thread(code.trouble)
+        whole = 0 if trouble else whole + 1
+        if trouble != former:
+            began = time.monotonic()
+        if trouble and time.monotonic() - reported >= TRIAL_SECONDS:
+            reported = time.monotonic()
+            _not_started(trouble)
+    return True
+
+
+def _not_started(trouble: str) -> None:
+    log.warning("code-not-started", reason=trouble, advice="install it again, or restart the gateway")
+
+
+async def _trouble_of_trial(words: Sequence[str]) -> str:
+    """Return why the installed code cannot be started; empty if it takes the configuration."""
     try:
         trial = await asyncio.create_subprocess_exec(
-            *(*MODULE, "--version"),
+            *(*MODULE, *words, "--trial"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -155,6 +193,6 @@ async def _trouble_of_trial() -> str:
     except TimeoutError:
         trial.kill()
         await trial.wait()
-        return f"it does not say its version within {TRIAL_SECONDS:g} s"
+        return f"it has not looked at its configuration within {TRIAL_SECONDS:g} s"
     last = errors.decode(errors="replace").strip().rpartition("\n")[2]
     return f"it ended with {trial.returncode}: {last}" if trial.returncode else ""

@@ -7,6 +7,7 @@ process that serves one inherits it, so that its restart changes nothing at the 
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import socket
@@ -52,9 +53,9 @@ def note_feed_place(loaded: LoadedConfiguration) -> None:
         CommandError: no folder of the user's own can be used.
         StateError: the note cannot be written.
     """
-    state, configured = loaded.state_folder, loaded.settings.feed.socket
+    state, configured = loaded.state_folder, loaded.configured_socket
     if configured is not None:
-        place = str(loaded.folder / configured)
+        place = str(configured)
     elif can(state, Ability.SOCKETS):
         place = FEED_SOCKET  # relative to the state, which a container may have elsewhere
     else:
@@ -124,6 +125,7 @@ class KeptSocket:
         with socket_errors(path):
             self.listener = self._made()
         self._file: SocketFile | None = file_at(path)
+        self._owner = path.parent.stat().st_uid
         self._turn_away()
 
     async def keep(self) -> None:
@@ -166,6 +168,9 @@ class KeptSocket:
     def _make_again(self) -> None:
         try:
             listener = self._made()
+            if self._path.parent.stat().st_uid != self._owner:
+                listener.close()
+                raise PermissionError(errno.EPERM, "its folder belongs to another user now")
         except OSError as error:
             reason = error.strerror or str(error)
             if reason != self._trouble:  # once for each, not with every look

@@ -8,8 +8,9 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import structlog
 
@@ -17,6 +18,7 @@ from gateway.clock import Clock, SystemClock
 from gateway.escapes import printable
 from gateway.service.metrics import families
 from gateway.service.metrics.process import measured
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.log_output import (
     LAST_SECONDS,
@@ -66,6 +68,10 @@ def run_process(
         gc.unfreeze()
 
 
+_EXECUTE_TRIALS: Final = 30
+"""Trials to execute the interpreter, a second apart."""
+
+
 def become(words: Sequence[str], state_lock: int, lifeline: int | None) -> NoReturn:
     """Start a command of the installed gateway in the place of this process: same number, same descriptors.
 
@@ -73,6 +79,9 @@ def become(words: Sequence[str], state_lock: int, lifeline: int | None) -> NoRet
         words: the command line, without the descriptors.
         state_lock: descriptor of the state folder's lock.
         lifeline: descriptor of the lifeline to the process that started this one, if any.
+
+    Raises:
+        CommandError: the interpreter cannot be executed for half a minute.
     """
     inherited = {"--state-lock": state_lock, "--lifeline": lifeline}
     words = [*MODULE, *words]
@@ -84,7 +93,16 @@ def become(words: Sequence[str], state_lock: int, lifeline: int | None) -> NoRet
     sys.stderr.flush()
     if (output := log_output()) is not None:
         output.wait(LAST_SECONDS)
-    os.execv(sys.executable, words)  # noqa: S606  our own program
+    trials = 0
+    while True:
+        try:
+            os.execv(sys.executable, words)  # noqa: S606  our own program
+        except OSError as error:  # the interpreter is being replaced
+            trials += 1
+            if trials == _EXECUTE_TRIALS:
+                text = f"{sys.executable} cannot be executed: {error.strerror}"
+                raise CommandError(ExitCode.FAILED, text) from error
+            time.sleep(1)
 
 
 def configure_logs(process: str, level: int = logging.INFO) -> None:

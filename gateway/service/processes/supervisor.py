@@ -136,6 +136,7 @@ class Supervisor:
         manager: informed when all are ready, and when they are being ended.
         sockets: the sockets on which processes listen, by their names.
         code: the installed code.
+        again: the command of the gateway that begins in its place when other code was installed.
 
     Attributes:
         is_restarting: whether it ended because other code was installed, which is to begin in its place.
@@ -151,8 +152,9 @@ class Supervisor:
         manager: ServiceManager | None = None,
         sockets: Mapping[str, KeptSocket] | None = None,
         code: InstalledCode | None = None,
+        again: Sequence[str] = (),
     ) -> None:
-        self._code = code or InstalledCode()
+        self._code, self._again = code or InstalledCode(), again
         self.is_restarting = False
         self._plans = plans
         self._sockets = sockets or {}
@@ -253,9 +255,10 @@ class Supervisor:
 
     async def _watch_code(self) -> None:
         """Have the gateway restart when other code was installed, and can be started."""
-        await until_other_can_start(self._code)
-        self.stop("other code was installed, and it restarts")
-        self.is_restarting = True
+        await until_other_can_start(self._code, self._again)
+        if not self._asked.is_set():
+            self.stop("other code was installed, and it restarts")
+            self.is_restarting = True
 
     async def _announce_stop(self) -> None:
         """Let front ends send that the gateway stops, before they end."""
@@ -656,6 +659,7 @@ async def run_gateway(
     lifeline: Lifeline,
     state_lock: int,
     sockets: Mapping[str, Path],
+    again: Sequence[str],
 ) -> bool:
     """Run the processes until SIGINT, SIGTERM, the end of the process that started us, or other code.
 
@@ -665,6 +669,7 @@ async def run_gateway(
         lifeline: to the process that started us.
         state_lock: descriptor of the state folder's lock.
         sockets: the paths of the sockets on which processes listen, by their names.
+        again: the command of the gateway that begins in its place when other code was installed.
 
     Returns:
         Whether other code was installed, which is to begin in the place of this process.
@@ -679,7 +684,7 @@ async def run_gateway(
         for name, path in sockets.items():
             kept[name] = KeptSocket(path)
             beside.callback(kept[name].close)
-        supervisor = Supervisor(plans, lifeline, state_lock, manager, kept)
+        supervisor = Supervisor(plans, lifeline, state_lock, manager, kept, again=again)
         if pages is not None:
             late = importlib.import_module("gateway.service.metrics.endpoint")
             endpoint = late.metrics_endpoint(pages, supervisor.readings, supervisor.refused)

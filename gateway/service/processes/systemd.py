@@ -125,8 +125,9 @@ def _gateway_unit(loaded: LoadedConfiguration) -> str:
     heads = loaded.heads_file
     if settings.log.enabled and heads is not None and not heads.is_relative_to(loaded.state_folder):
         writable.append(heads.parent)
-    if settings.feed.socket is not None and not loaded.feed_socket.is_relative_to(loaded.state_folder):
-        writable.append(loaded.feed_socket.parent)
+    configured = loaded.configured_socket
+    if configured is not None and not configured.is_relative_to(loaded.state_folder):
+        writable.append(configured.parent)
     ports = [port for _, port in settings.snmp.listen] if settings.snmp.enabled else []
     ports += [settings.jmx.listen[1]] if settings.jmx.enabled else []
     ports += [settings.metrics.listen[1]] if settings.metrics.enabled else []

@@ -23,6 +23,7 @@ from tests.components.waiting import wait_until
 from tests.service.processes.test_core import hello, processes_of
 
 ROOT = Path(__file__).parents[3]
+FUTURE = "from __future__ import annotations\n"
 RECORD = Path("amqp_management_gateway-0.1.0.dist-info/RECORD")
 
 
@@ -149,8 +150,45 @@ def test_files_that_are_incomplete_or_cannot_be_started_leave_the_gateway_as_it_
         installation.record()
         wait_until(lambda: "code-not-started" in events(gateway), "it is tried before anything ends")
         assert processes_of(supervisor)["core"] == before["core"]
+        assert hello(path).version == VERSION
         (line,) = (each for each in gateway.log if each["event"] == "code-not-started")
         assert "restart the gateway" in line["advice"]
+        assert gateway.terminate().code is ExitCode.OK
+
+
+def test_code_that_says_its_version_and_cannot_run_is_not_started(
+    site: Site, installation: Installation
+) -> None:
+    """As where a newer version refuses the configuration, or a package that it needs is missing."""
+    with run(site, installation) as gateway:
+        gateway.ready()
+        installation.change("cli/supervise.py", "import asyncio\n", "import asyncio, missing_package\n")
+        installation.record()
+        wait_until(lambda: "code-not-started" in events(gateway), "it is tried before anything ends")
+        (line,) = (each for each in gateway.log if each["event"] == "code-not-started")
+        assert "missing_package" in line["reason"]
+        assert hello(site.folder / "feed.sock").version == VERSION
+        assert gateway.terminate().code is ExitCode.OK
+
+
+_SLOW_START = """import sys, time
+if "--state-lock" in sys.argv and "run" in sys.argv:
+    time.sleep(5)
+"""
+
+
+def test_signals_that_ask_for_nothing_do_not_end_a_gateway_that_restarts(
+    site: Site, installation: Installation
+) -> None:
+    with run(site, installation) as gateway:
+        gateway.ready()
+        supervisor = psutil.Process(gateway.process.pid)
+        installation.change("cli/main.py", FUTURE, f"{FUTURE}{_SLOW_START}")
+        installation.record()
+        wait_until(lambda: "run" in supervisor.cmdline(), "the other code begins in its place")
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            os.kill(supervisor.pid, number)
+        wait_until(lambda: events(gateway).count("gateway-ready") == 2, "it is ready once more")
         assert gateway.terminate().code is ExitCode.OK
 
 
@@ -170,7 +208,7 @@ def test_code_is_other_when_any_package_was_replaced_and_the_same_when_it_is_bac
     installation: Installation,
 ) -> None:
     code = InstalledCode(installation.place)
-    assert (code.is_other(), code.is_whole()) == (False, True)
+    assert (code.is_other(), code.trouble()) == (False, "")
     other = installation.place / "msgspec-1.0.dist-info" / "RECORD"
     other.parent.mkdir()
     other.write_text("", encoding="utf-8")
@@ -180,11 +218,53 @@ def test_code_is_other_when_any_package_was_replaced_and_the_same_when_it_is_bac
     installation.record()  # the same files once more
     assert not code.is_other()
     installation.newer()
-    assert not code.is_whole()
+    assert code.trouble() == f"{installation.place}/gateway/feed/messages.py is not as recorded"
     installation.record()
-    assert (code.is_other(), code.is_whole()) == (True, True)
+    assert (code.is_other(), code.trouble()) == (True, "")
     (installation.place / RECORD).unlink()
-    assert (code.is_other(), code.is_whole()) == (True, False)
+    assert (code.is_other(), code.trouble() != "") == (True, True)
+
+
+def test_of_other_packages_only_those_that_were_replaced_must_be_as_recorded(
+    installation: Installation,
+) -> None:
+    """Two packages may have one file, and a package may be changed by hand, before the gateway begins."""
+    changed = package(installation.place, "changed-1.0", b"as recorded")
+    (installation.place / "changed.py").write_bytes(b"by hand")
+    code = InstalledCode(installation.place)
+    installation.newer()
+    installation.record()
+    package(installation.place, "other-1.0", b"as recorded")
+    assert (code.is_other(), code.trouble()) == (True, "")
+    (installation.place / "other.py").unlink()
+    assert "other.py" in code.trouble()
+    changed.write_text(changed.read_text(encoding="utf-8") * 2, encoding="utf-8")
+    (installation.place / "other.py").write_bytes(b"as recorded")
+    assert code.trouble() == f"{installation.place}/changed.py is not as recorded"
+
+
+def package(place: Path, name: str, octets: bytes) -> Path:
+    """Install a package with one module; return its record."""
+    module = f"{name.partition('-')[0]}.py"
+    (place / module).write_bytes(octets)
+    record = place / f"{name}.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text(recorded(module, octets) + "\n", encoding="utf-8")
+    return record
+
+
+def test_a_folder_of_packages_that_cannot_be_looked_at_is_other_code(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = InstalledCode(installation.place)
+
+    def refused(_self: Path, _pattern: str) -> list[Path]:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "glob", refused)
+        assert (code.is_other(), code.trouble() != "") == (True, True)
+    assert not code.is_other()
 
 
 def test_a_checkout_is_never_other_code(tmp_path: Path) -> None:
