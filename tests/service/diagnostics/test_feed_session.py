@@ -16,7 +16,7 @@ from gateway.feed.records import Batch, Hello, Interest
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
 from gateway.model.times import SECOND
-from gateway.service.diagnostics.feed_session import feed_session, principal
+from gateway.service.diagnostics.feed_session import feed_session, not_reached, principal
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.view import Changed, CoreChanged, Created, ObjectKey
 from tests.components.policy import UNRESTRICTED
@@ -120,3 +120,21 @@ async def test_a_subscriber_to_one_object_does_not_receive_very_many_others(tmp_
     async with core(tmp_path / "feed", *tills), feed_session(tmp_path / "feed", interest) as session:
         assert ObjectKey(1, "shop:till", 4_321) in session.view.objects
         assert len(session.view.objects) < len(tills) / 2, "some went before the core knew what is wanted"
+
+
+@pytest.mark.parametrize(("folder", "advised"), [("/", False), ("/proc/1", True)])
+def test_another_user_is_named_only_where_a_folder_hides_what_is_in_it(
+    folder: str, monkeypatch: pytest.MonkeyPatch, *, advised: bool
+) -> None:
+    """The folder of a socket that is not there, such as /tmp, may be of any user."""
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    lstat = Path.lstat
+
+    def hidden(path: Path) -> os.stat_result:
+        if path.name == "feed.sock" and folder == "/proc/1":
+            raise PermissionError(13, "Permission denied")
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", hidden)
+    error = not_reached(Path(folder, "feed.sock"), "no such file")
+    assert ("try sudo -u root" in str(error)) is advised

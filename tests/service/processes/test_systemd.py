@@ -17,6 +17,7 @@ from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.supervisor import gateway_command
 from gateway.service.processes.systemd import AGENT_UNIT, GATEWAY_UNIT, MODULE, USERS, unit_files
+from gateway.state_folder import FEED_PLACE
 from tests.components.command_line import Site, amqp_gateway, new_site, running
 from tests.components.waiting import DEADLINE
 
@@ -221,3 +222,11 @@ def test_a_running_gateway_says_when_it_is_ready_lives_and_stops(site: Site) -> 
             received("WATCHDOG=1")
             assert gateway.terminate().code is ExitCode.OK
             received("STOPPING=1")
+
+
+def test_the_folder_of_the_feeds_socket_is_that_of_the_next_start(site: Site) -> None:
+    state = site.folder / "state-of-before"
+    state.mkdir()
+    (state / FEED_PLACE).write_text("feed.sock\n", encoding="utf-8")
+    moved = unit(site, state={"folder": str(state)}, feed={"socket": "/srv/feed/feed.sock"})
+    assert moved["ReadWritePaths"] == [str(state), "/srv/feed"]
