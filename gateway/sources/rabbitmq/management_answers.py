@@ -262,7 +262,7 @@ class ManagementAnswers:
     def ask_singly(self, now: int) -> None:
         """Request the next of the objects whose listing fails, if one is due and no other is under way."""
         self._singly.learn(self.visibility.not_readable)
-        if self.plan.asks:
+        if self.plan.reads_singly:
             return
         request = self._singly.next_request(self.visibility.paths, now)
         if request is not None:
@@ -708,7 +708,7 @@ class ManagementAnswers:
 
     def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(request, spent_on(answer, began, ended), ended)
-        if request.columns and self._view.known.listings.awaits(request.name):
+        if request.columns and request.urgent:
             return [*self._singly.answered(request, answer, began, ended), *self.serve(ended)]
         if request.columns:
             return [*self._singly.take(request, answer, began, ended), *self.serve(ended)]

@@ -106,11 +106,13 @@ class ObjectRequest:
     """A request for one object: to find out whether it still exists, or with ``columns`` to read it.
 
     Where monitoring users are shown no page of it, the smallest listing is requested that has it.
+    ``urgent``: a listing lacks the object, and the answer shows whether it has ended.
     """
 
     name: ObjectName
     collection: str
     columns: tuple[str, ...] = ()
+    urgent: bool = False
 
     @property
     def place(self) -> Place:

@@ -23,18 +23,15 @@ from gateway.sources.rabbitmq.management_api import (
     ExtraRequest,
     ListingRequest,
     ManagementRequest,
-    ObjectRequest,
     OverviewRequest,
-    PermissionRequest,
     SessionsRequest,
     UsersRequest,
 )
+from gateway.sources.rabbitmq.questions import Questions
 from gateway.sources.rabbitmq.source_config import RARELY, SESSIONS_SHARE, PollingConfig
 
 _LEAST_LISTED = 1 / 10
 """Share of the budget that listings get at least."""
-_SINGLY = 1 / 4
-"""Share of the budget for objects that are read one by one because their class cannot be listed."""
 _RECENT = 3
 """Number of listings of which the cheapest one is taken for what a listing costs."""
 _LONG_PAGE: Final = 2 * SECOND
@@ -43,8 +40,6 @@ _PATIENCE_OF_THOUSAND: Final = SECOND
 """Nanoseconds by which the wait for a page grows with each 1,000 objects."""
 SMALL_PAGE: Final = 100
 """Number of objects on a page of a class whose larger pages were not answered in time."""
-MAX_EXTRA_REQUESTS = 1_000
-"""Maximum number of waiting questions about single objects and virtual hosts; a listing answers the rest."""
 
 NEEDED_BY_EVENTS: Final = frozenset({"node", "vhost"})
 """Classes of objects on which objects that events report depend."""
@@ -148,8 +143,7 @@ class PollingPlan:
         self._beside: dict[str, tuple[int, float]] = {}
         self._elsewhere: Mapping[str, int] = {}
         self._first_time = self._config.first_time
-        self._extras: dict[ExtraRequest, None] = {}
-        self._extra_due = 0
+        self._questions = Questions(self._config)
         self._failures = self._demands = 0
         self._paused_until = 0
         self._held_until = 0
@@ -229,9 +223,9 @@ class PollingPlan:
         if soonest == NEVER or self._others_meanwhile:
             startable = (self._due(plan) for key, plan in self._classes.items() if key not in self._pages)
             soonest = min(soonest, *startable, NEVER)
-        soonest = min(soonest, self._overview_due, self._users_due, self.sessions.due())
-        if self._extras:
-            soonest = min(soonest, self._extra_due)
+        soonest = min(
+            soonest, self._overview_due, self._users_due, self.sessions.due(), self._questions.due()
+        )
         return max(soonest, self._paused_until)
 
     def next_request(self, now: int) -> ManagementRequest | None:
@@ -267,8 +261,9 @@ class PollingPlan:
         return self._classes[key].spent >= (page.page - 1) * _LONG_PAGE
 
     def _question(self, now: int) -> ManagementRequest | None:
-        if self._extras and now >= self._extra_due:
-            return next(iter(self._extras))
+        question = self._questions.next(now)
+        if question is not None:
+            return question
         connection = self.sessions.next_connection(now)
         return None if connection is None else SessionsRequest(connection)
 
@@ -333,15 +328,7 @@ class PollingPlan:
     def extra_read(self, request: ExtraRequest, spent: int, ended: int) -> None:
         """Take the answer about a single object or virtual host, for which the broker took ``spent`` (ns)."""
         self._succeeded()
-        self._extras.pop(request, None)
-        # While it is not known whether a virtual host may be read, nothing is complete; and an object that a
-        # listing lacks is shown until its own answer says that it has ended.
-        is_suspect = isinstance(request, ObjectRequest) and not request.columns
-        is_urgent = isinstance(request, PermissionRequest) or is_suspect
-        share = self._config.urgent_share if is_urgent else self._config.budget
-        if isinstance(request, ObjectRequest) and request.columns:
-            share *= _SINGLY
-        self._extra_due = ended + min(int(spent / share), self._config.longest_interval)
+        self._questions.answered(request, spent, ended)
 
     def refused(
         self, request: ListingRequest, ended: int, *, long: bool = False, withheld: bool = False
@@ -466,10 +453,8 @@ class PollingPlan:
         self._pages.clear()
         if isinstance(request, SessionsRequest):
             self.sessions.failed(request.connection, ended)
-        if isinstance(request, ExtraRequest) and request in self._extras:
-            del self._extras[request]
-            self._extras[request] = None
-            self._extra_due = ended + self._config.refused_pause
+        if isinstance(request, ExtraRequest):
+            self._questions.failed(request, ended)
         pause = self._config.first_pause << min(self._failures, 30)
         self._paused_until = ended + min(pause, self._config.longest_pause)
         self._failures += 1
@@ -509,16 +494,13 @@ class PollingPlan:
             self.sessions.not_found(request.connection, ended)
 
     @property
-    def asks(self) -> bool:
-        """Whether questions about single objects or virtual hosts wait."""
-        return bool(self._extras)
+    def reads_singly(self) -> bool:
+        """Whether an object waits that is read by itself because its class cannot be listed."""
+        return self._questions.reads_singly
 
     def ask(self, request: ExtraRequest) -> bool:
         """Ask about a single object or virtual host soon; return ``False`` if too many questions wait."""
-        if len(self._extras) >= MAX_EXTRA_REQUESTS:
-            return False
-        self._extras[request] = None
-        return True
+        return self._questions.add(request)
 
     def list_without_statistics(
         self, class_name: str, now: int, *, share: float, intervals: Mapping[str, int]

@@ -198,7 +198,7 @@ class SingleReadings:
         """Return the request that shows whether an object exists."""
         reader = self._readers[name.class_name]
         columns = () if name.class_name in OWN_PAGES else reader.columns
-        return ObjectRequest(name, reader.rule.listing, columns)
+        return ObjectRequest(name, reader.rule.listing, columns, urgent=True)
 
     def to_ask(
         self, class_name: str, suspects: list[ObjectName], seen: AbstractSet[ObjectName]

@@ -13,15 +13,19 @@ from gateway.sources.rabbitmq.amqp10_sessions import NEVER
 from gateway.sources.rabbitmq.management_api import (
     LISTING_PATIENCE,
     LONGEST_PATIENCE,
+    ExtraRequest,
     ListingRequest,
     ManagementRequest,
     ObjectRequest,
     OverviewRequest,
+    OwnerRequest,
     PermissionRequest,
+    UsedFeaturesRequest,
     UsersRequest,
 )
 from gateway.sources.rabbitmq.object_names import ObjectName
-from gateway.sources.rabbitmq.polling import MAX_EXTRA_REQUESTS, PollingPlan
+from gateway.sources.rabbitmq.polling import PollingPlan
+from gateway.sources.rabbitmq.questions import MAX_QUESTIONS
 from gateway.sources.rabbitmq.source_config import (
     LEADERS_SHARE,
     METRICS_SHARE,
@@ -30,7 +34,7 @@ from gateway.sources.rabbitmq.source_config import (
     PollingConfig,
 )
 
-QUEUE = ObjectRequest(ObjectName("queue", ("/", "q")), "queues")
+QUEUE = ObjectRequest(ObjectName("queue", ("/", "q")), "queues", urgent=True)
 
 
 def plan(**more: str) -> PollingPlan:
@@ -307,12 +311,8 @@ def test_pauses_after_refusals_of_a_class_grow_to_minutes_and_a_success_makes_th
 def test_single_questions_come_first_but_not_faster_than_can_be_borne() -> None:
     broker = Broker()
     broker.run(1)
-    questions: list[PermissionRequest | ObjectRequest] = [
-        PermissionRequest("a"),
-        PermissionRequest("b"),
-        QUEUE,
-    ]
-    for question in questions:
+    first, second = PermissionRequest("a"), PermissionRequest("b")
+    for question in (first, second, QUEUE):
         assert broker.plan.ask(question)
         assert broker.plan.ask(question)  # once more is once
     asked: list[ManagementRequest] = []
@@ -321,10 +321,12 @@ def test_single_questions_come_first_but_not_faster_than_can_be_borne() -> None:
         request = broker.step()
         if not isinstance(request, ListingRequest):
             asked.append(request)
-    assert asked == questions
+    assert asked == [first, QUEUE, second], "each kind has its turn"
     assert broker.now - began >= 2 * 3 * MILLISECOND / 0.25
     for name in "rst":  # values, which can wait
-        broker.plan.ask(replace(QUEUE, name=ObjectName("queue", ("/", name)), columns=("messages",)))
+        broker.plan.ask(
+            replace(QUEUE, name=ObjectName("queue", ("/", name)), columns=("messages",), urgent=False)
+        )
     began = broker.now
     while len(asked) < 6:
         request = broker.step()
@@ -342,7 +344,28 @@ def test_a_question_that_was_not_answered_does_not_hold_up_the_next_ones_for_min
     began = broker.now
     while not isinstance(broker.step(), ObjectRequest):
         pass
-    assert broker.now - began <= 81 * SECOND
+    assert broker.now - began <= 31 * SECOND
+
+
+def test_a_question_that_was_answered_late_puts_off_its_own_kind_and_others_for_a_moment() -> None:
+    polling, late = plan(), UsedFeaturesRequest()
+    single, owner = replace(QUEUE, columns=("messages",), urgent=False), OwnerRequest(QUEUE.name)
+    for question in (late, single, owner, QUEUE):
+        polling.ask(question)
+    polling.extra_read(late, 20 * SECOND, 0)
+    polling.ask(late)
+    polling.overview_read(0)
+    asked: dict[ManagementRequest, int] = {}
+    for second in range(302):
+        request = polling.next_request(second * SECOND)
+        if isinstance(request, ExtraRequest):
+            asked[request] = second
+            polling.extra_read(request, MILLISECOND, second * SECOND)
+        elif isinstance(request, ListingRequest):
+            polling.page_read(request, second * SECOND, second * SECOND, last=True)
+        elif request is not None:
+            polling.overview_read(second * SECOND)
+    assert asked == {QUEUE: 0, single: 30, owner: 31, late: 301}
 
 
 def test_a_request_without_an_answer_does_not_delay_others() -> None:
@@ -363,8 +386,8 @@ def test_a_request_without_an_answer_does_not_delay_others() -> None:
 
 def test_more_questions_than_anybody_could_ask_are_declined() -> None:
     broker = Broker()
-    asked = [broker.plan.ask(PermissionRequest(str(number))) for number in range(MAX_EXTRA_REQUESTS + 1)]
-    assert asked == [True] * MAX_EXTRA_REQUESTS + [False]
+    asked = [broker.plan.ask(PermissionRequest(str(number))) for number in range(MAX_QUESTIONS + 1)]
+    assert asked == [True] * MAX_QUESTIONS + [False]
 
 
 def test_after_a_loss_everything_is_read_again_at_once() -> None:

@@ -332,6 +332,26 @@ def test_a_late_answer_to_one_question_is_no_end_of_the_source(
     assert shop.source.status.state is SourceState.SYNCHRONISED
 
 
+def test_a_late_answer_to_what_can_wait_keeps_no_virtual_host_from_being_asked_for() -> None:
+    shop = world()
+    shop.broker.objects["deprecatedFeature"]["old",] = {"name": "old", "deprecation_phase": "removed"}
+    shop.run(30)
+
+    def late_features(request: ManagementRequest) -> Answer | None:
+        is_late = isinstance(request, UsedFeaturesRequest)
+        shop.request_takes = (20 * SECOND) if is_late else MILLISECOND
+        return Unavailable("no answer within 20 s", late=True) if is_late else None
+
+    shop.broker.failure = late_features
+    shop.source_does(shop.source.handle(LossSuspected("all is read again", shop.now), shop.now))
+    shop.run(30)
+    shop.broker.add_vhost("young")
+    shop.broker.forbidden.add("young")
+    shop.event("vhost.created", name="young")
+    shop.run(20)
+    assert shop.value("vhost", "young", "state") == "notPermitted"
+
+
 def test_a_source_reads_as_soon_as_its_events_are_connected_again() -> None:
     """Pauses after failures grow to half a minute."""
     shop = world()
