@@ -71,18 +71,21 @@ class RememberedObjects:
                 if name.class_name == class_name and max(known.created, known.announced) > until
             }
 
+    def of_class(self, class_name: str) -> Iterator[KnownObject]:
+        """Yield the objects of a class."""
+        return (known for known in self._objects.values() if known.name.class_name == class_name)
+
     def lagging(self, class_name: str) -> Iterator[KnownObject]:
         """Yield the objects of a class that its listings may lack although they exist."""
         is_proven = self._listings[class_name] >= _PROOF
-        for known in self._objects.values():
-            if known.name.class_name == class_name and (not is_proven or known.name in self._lagging):
+        for known in self.of_class(class_name):
+            if not is_proven or known.name in self._lagging:
                 yield known
 
     def lacking(self, class_name: str, seen: Container[ObjectName]) -> Iterator[KnownObject]:
         """Yield the objects of a class that a listing lacks, which showed ``seen``, and is the first."""
         if self._listings[class_name] < _PROOF:
-            every = self._objects.values()
-            yield from (one for one in every if one.name.class_name == class_name and one.name not in seen)
+            yield from (known for known in self.of_class(class_name) if known.name not in seen)
 
     def lacked(self, known: KnownObject) -> bool:
         """Return whether listings have shown that an object has ended."""

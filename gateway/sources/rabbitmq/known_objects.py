@@ -197,7 +197,9 @@ class KnownObjects(FormerObjects):
             hidden: says whether an object may exist although listings do not show it.
         """
         unconfirmed = (self.get(name) for name in self._unconfirmed if name.class_name == class_name)
-        suspected = chain(unconfirmed, self._remembered.lagging(class_name))
+        is_asked = self.listings.awaits(class_name)
+        remembered = self._remembered.of_class if is_asked else self._remembered.lagging
+        suspected = chain(unconfirmed, remembered(class_name))
         return self._unresolved.any_resolved(class_name, self.get) or any(
             known is not None and not hidden(known) for known in suspected
         )
@@ -451,13 +453,14 @@ class KnownObjects(FormerObjects):
                 self.unplaced.listed(began - lag, waiting)
         lacking = [known for known in every if not hidden(known)]
         again = {known.name for known in lacking if self.listings.lacks_again(known)}
+        unanswered = self.listings.unanswered_since(class_name)
         suspects = [*again, *(one.name for one in lacking if not one.missed and one.name not in again)]
         for known in lacking:
             if known.name in again or not whole:
                 changes += self.unread_alone(known.name, now)
             if not known.missed:
                 objects[known.name] = replace(objects[known.name], missed=began)
-            elif proves and self.listings.awaits(known.name):
+            elif proves and unanswered is not None and unanswered <= known.missed:
                 changes += self.unread_alone(known.name, now)
             elif proves and not self._awaits_end(known, began):
                 changes += self._removed(known, now, now)

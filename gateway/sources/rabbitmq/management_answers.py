@@ -626,13 +626,16 @@ class ManagementAnswers:
             effects = self._stream.apply(finished.changes)
             return [*notes, *effects, *self.metrics_taken(now), *self.serve(now)]
         self.visibility.listed(listing.class_name, listing.began)
-        if not self.visibility.complete:
-            self._list_unconfirmed_again(listing.class_name, now)
+        self._list_unconfirmed_again(listing.class_name, now)
         return [*notes, *self._stream.apply(finished.changes), *self.serve(now)]
 
     def _list_unconfirmed_again(self, class_name: str, now: int) -> None:
+        """List again what is not confirmed yet: a class not before the answers about what it lacks."""
+        if self.visibility.complete:
+            return
         again = self._view.known.listed_too_early()
-        if self._view.is_unconfirmed(class_name, now):
+        is_asked = self._view.known.listings.awaits(class_name)
+        if not is_asked and self._view.is_unconfirmed(class_name, now):
             again.add(class_name)
         for name in again:
             self.plan.poll_soon(now + AGAIN, name)
@@ -648,11 +651,11 @@ class ManagementAnswers:
         to_ask = self._singly.to_ask(class_name, suspects, listing.seen)[: self._config.suspects_asked]
         asked = {name for name in to_ask if self._asks_about(name)}
         for name in asked:
-            self._view.known.listings.asked(name)
+            self._view.known.listings.asked(name, listing.began)
         if class_name in OWN_PAGES:
             suspects = [name for name in suspects if name not in asked]
-        elif class_name in FORWARDERS or self._view.known.listings.are_partial(class_name):
-            return
+        elif asked or class_name in FORWARDERS or self._view.known.listings.are_partial(class_name):
+            return  # before the answers the next listing would prove nothing
         if any(all(name.parts) and not is_anonymous(name) for name in suspects):
             self.plan.poll_soon(now, class_name)
 
@@ -670,6 +673,7 @@ class ManagementAnswers:
         self.plan.extra_read(request, spent_on(answer, began, ended), ended)
         host = request.virtual_host
         self._view.known.answered(ObjectName("vhost", (host,)), ended, exists=isinstance(answer, Document))
+        self._list_unconfirmed_again("vhost", ended)
         # RabbitMQ 4.3 also answers 404 for a virtual host that the user may not read. If it is gone, an event
         # or a listing reports that.
         if isinstance(answer, NotFound) and not self._view.knows_host(host):
@@ -709,7 +713,9 @@ class ManagementAnswers:
     def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(request, spent_on(answer, began, ended), ended)
         if request.columns and request.urgent:
-            return [*self._singly.answered(request, answer, began, ended), *self.serve(ended)]
+            effects = self._singly.answered(request, answer, began, ended)
+            self._list_unconfirmed_again(request.name.class_name, ended)
+            return [*effects, *self.serve(ended)]
         if request.columns:
             return [*self._singly.take(request, answer, began, ended), *self.serve(ended)]
         body = answer.body if isinstance(answer, Document) else None
@@ -720,6 +726,7 @@ class ManagementAnswers:
             changes += self._view.not_found(request.name, began, ended)
             if self._view.known.get(request.name) is not None:  # the event of its end may be on its way
                 self.plan.poll_soon(ended + EVENT_DELAY, request.name.class_name)
+        self._list_unconfirmed_again(request.name.class_name, ended)
         return [*self._stream.apply(changes), *self.serve(ended)]
 
     @staticmethod

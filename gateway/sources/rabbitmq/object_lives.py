@@ -355,23 +355,32 @@ class ListingDoubts:
     """Whether what listings lack has ended: objects that are asked for decide, and outweigh listings."""
 
     def __init__(self) -> None:
-        self._asked: set[ObjectName] = set()
+        self._asked: dict[ObjectName, int] = {}
         self._existing: dict[str, set[ObjectName]] = {}  # by class
         self._lacking: Counter[str] = Counter()
 
-    def asked(self, name: ObjectName) -> None:
-        """Note that an object that a listing lacks is asked for by itself."""
-        self._asked.add(name)
+    def asked(self, name: ObjectName, began: int) -> None:
+        """Note that an object is asked for by itself that a listing lacks, which began then (ns)."""
+        self._asked.setdefault(name, began)
 
     def answered(self, name: ObjectName, *, contradicts: bool) -> None:
         """Note an answer about an object; ``contradicts``: it exists or may exist, and a listing lacks it."""
-        self._asked.discard(name)
+        self._asked.pop(name, None)
         if contradicts:
             self._existing.setdefault(name.class_name, set()).add(name)
 
-    def awaits(self, name: ObjectName) -> bool:
-        """Return whether the answer about an object is still to come."""
-        return name in self._asked
+    def unanswered_since(self, class_name: str) -> int | None:
+        """Return when the first listing began (ns) about which a question is unanswered; ``None`` for none.
+
+        Only some of the objects that a listing lacks are asked for: their answers decide about the others.
+        """
+        return min(
+            (began for name, began in self._asked.items() if name.class_name == class_name), default=None
+        )
+
+    def awaits(self, class_name: str) -> bool:
+        """Return whether an answer is to come that may show that listings of a class are partial."""
+        return not self.are_partial(class_name) and self.unanswered_since(class_name) is not None
 
     def are_partial(self, class_name: str) -> bool:
         """Return whether the listings of a class lack objects that exist: then they prove no end."""

@@ -305,15 +305,19 @@ def test_an_object_that_answers_shows_that_listings_are_partial_until_one_lacks_
     assert reported(sweep(known, T0 + 2 * SECOND)) == [("gone", "orders", T0 + 3 * SECOND)]
 
 
-def test_an_object_that_listings_lack_is_unread_while_its_own_answer_is_awaited() -> None:
+def test_what_listings_lack_is_unread_while_an_answer_about_any_of_it_is_awaited() -> None:
     known = known_queue()
+    known.listed(queue("other"), T0 - LISTING_LAG, T0 - LISTING_LAG, T0 - LISTING_LAG)
     sweep(known, T0)
-    known.listings.asked(ORDERS)
-    assert [one.unread_since for one in known.of_class("queue")] == [0]
+    known.listings.asked(ORDERS, T0)
+    assert [one.unread_since for one in known.of_class("queue")] == [0, 0]
     sweep(known, T0 + SECOND)
-    assert [one.unread_since > 0 for one in known.of_class("queue")] == [True]
+    assert [one.unread_since > 0 for one in known.of_class("queue")] == [True, True]
     assert known.answered(ORDERS, T0 + 9 * SECOND, exists=False) == []
-    assert reported(sweep(known, T0 + 10 * SECOND)) == [("gone", "orders", T0 + 11 * SECOND)]
+    # Of what the earlier listing lacked all is known; this question is about a later one.
+    known.listings.asked(ObjectName("queue", ("/", "third")), T0 + SECOND)
+    ended = reported(sweep(known, T0 + 10 * SECOND))
+    assert ended == [("gone", name, T0 + 11 * SECOND) for name in ("orders", "other")]
 
 
 def test_an_object_that_a_listing_lacks_is_unread_when_its_own_answer_fails() -> None:

@@ -10,7 +10,7 @@ import pytest
 from gateway.dialects.session import LinkDown, LinkUp, LossSuspected
 from gateway.mapping.paths import Json
 from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
-from gateway.model.times import SECOND
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -428,6 +428,28 @@ def test_few_of_many_bindings_are_asked_for_where_a_listing_lacks_all() -> None:
     listings = sum(isinstance(one, ListingRequest) and one.class_name == "binding" for one in kinds)
     assert sum(isinstance(one, ObjectRequest) for one in kinds) <= 50 * listings
     assert (len(shop.names("binding")), ends(shop)) == (len(queues), [])
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_listings_lack_does_not_end_before_any_of_it_was_asked_for(*, restarted: bool) -> None:
+    """Policies are asked for first, and of the bindings, which are listed again before, not all."""
+    shop, queues = world(), [f"q{number}" for number in range(60)]
+    shop.broker.add_exchange("till", "/")
+    shop.broker.objects["policy"]["/", "all"] = dict(POLICY)
+    for queue in queues:
+        shop.broker.add_queue(queue)
+        shop.broker.objects["binding"][queue,] = listed_binding(destination=queue)
+    shop.run(70)
+    shop.broker.hidden_listings = {"policy", "binding"}
+    if restarted:
+        shop = started_again(shop, lambda _: None)
+    else:
+        shop.source_does(shop.source.handle(LossSuspected("all is read again", shop.now), shop.now))
+    shop.request_takes = 10 * MILLISECOND
+    shop.run(60)
+    assert (len(shop.names("binding")), "binding" in ends(shop)) == (len(queues), False)
+    assert all(unread(shop, "binding").values())
+    assert read_in_part(shop).keys() == {"rabbitmq:binding", "rabbitmq:policy"}
 
 
 @pytest.mark.parametrize("class_name", ["featureFlag", "deprecatedFeature"])
