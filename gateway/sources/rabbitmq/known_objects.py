@@ -149,6 +149,11 @@ class KnownObjects(FormerObjects):
         """Whether an object is known, or remembered from before the start."""
         return bool(self._remembered.count) or any(self._objects.values())
 
+    def names_of(self, class_name: str) -> set[ObjectName]:
+        """Return the names of a class that are known, or remembered from before the start."""
+        remembered = {known.name for known in self._remembered.of_class(class_name)}
+        return remembered | self._objects[class_name].keys()
+
     def ending(self, name: ObjectName) -> KnownObject | None:
         """Return the object whose end an event with this name reports, even if a listing has lacked it."""
         return self.get(name) or self._remembered.get(name) or self.ends.unreported(name)

@@ -41,7 +41,8 @@ class Listing:
         ambiguous: the objects that one page showed twice, with different values.
         unnamed: the number of documents without a name, and of virtual hosts that it lacks although they may
             be read: any object that seems to be lacking may be among these.
-        unlisted: the number of objects that it lacks, as the one before, although others of these exist.
+        unlisted: the number of objects that it lacks, as the one before, although others of these exist, or
+            that are all of a class of which each broker has some.
     """
 
     class_name: str

@@ -452,18 +452,24 @@ def test_what_listings_lack_does_not_end_before_any_of_it_was_asked_for(*, resta
     assert read_in_part(shop).keys() == {"rabbitmq:binding", "rabbitmq:policy"}
 
 
+@pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("class_name", ["featureFlag", "deprecatedFeature"])
-def test_a_broker_without_any_feature_is_none(class_name: str) -> None:
+def test_a_broker_without_any_feature_is_none(class_name: str, *, restarted: bool) -> None:
     shop = World()
     shop.broker.objects[class_name]["old",] = {"name": "old", "state": "enabled"}
     shop.run(12)
     assert shop.names(class_name) == ["old"]
     shop.broker.hidden_listings = {class_name}
+    if restarted:
+        shop = started_again(shop, lambda _: None)
     for _ in range(2):
         shop.source_does(shop.source.handle(LossSuspected("all is read again", shop.now), shop.now))
         shop.run(30)
     assert (unread(shop, class_name), ends(shop)) == ({"old": True}, [])
-    assert read_in_part(shop).keys() == {f"rabbitmq:{class_name}"}
+    text = f"the broker lists class {class_name} without 1 objects that may exist"
+    assert read_in_part(shop) == {f"rabbitmq:{class_name}": text}
+    is_unknown = shop.value("node", NODE, "metadataStore") is None
+    assert is_unknown is (restarted and class_name == "featureFlag"), "no flag says where definitions are"
 
 
 def test_virtual_hosts_that_cannot_be_listed_are_found_in_other_listings() -> None:
