@@ -91,6 +91,9 @@ class SingleReadings:
         self._refused: set[str] = set()
         self._round: deque[ObjectName] = deque()
         self._listed_together: dict[tuple[str, ...], set[ObjectName]] = {}
+        self._lacked_beside: dict[
+            str, dict[tuple[str, ...], list[ObjectName]]
+        ] = {}  # by class and `place_key`
         self._began = 0
         self._read_at: dict[ObjectName, int] = {}
         self._arrivals = Arrivals()
@@ -210,16 +213,20 @@ class SingleReadings:
         """
         if class_name not in _LISTINGS:
             return suspects if class_name in OWN_PAGES else []
-        places = {place_key(name): name for name in reversed(suspects)}
+        places: dict[tuple[str, ...], list[ObjectName]] = {}
+        for name in suspects:
+            places.setdefault(place_key(name), []).append(name)
+        self._lacked_beside[class_name] = places.copy()
         if places and not self._view.known.listings.are_partial(class_name):
             for name in seen:
                 places.pop(place_key(name), None)
-        return list(places.values())
+        return [names[0] for names in places.values()]
 
     def answered(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """Apply whether a smaller listing has what a listing lacks.
 
-        If it has, the listing is partial. Then what two of them lack ends if the smaller one lacks it, too.
+        If it has, the listing is partial. Then what two of them lack ends if the smaller one lacks it, too:
+        all that belongs there.
         """
         known, class_name = self._view.known, request.name.class_name
         shown = request.place.items(answer.body) if isinstance(answer, Document) else []
@@ -229,11 +236,12 @@ class SingleReadings:
         for name in names - {request.name, None}:
             if name is not None:
                 changes += known.answered(name, ended, exists=True)
-        lacked = known.get(request.name)
-        says_so = isinstance(answer, Document | NotFound) and not fails and request.name not in names
-        is_lacked_again = lacked is not None and bool(lacked.unread_since)
-        if says_so and is_lacked_again and known.listings.are_partial(class_name):
-            changes += self._view.lacked(request.name, began, ended)
+        says_so = isinstance(answer, Document | NotFound) and not fails
+        beside = self._lacked_beside.get(class_name, {}).get(place_key(request.name), ())
+        for name in beside if says_so and known.listings.are_partial(class_name) else ():
+            lacked = known.get(name)
+            if name not in names and lacked is not None and lacked.missed and lacked.unread_since:
+                changes += self._view.lacked(name, began, ended)
         return self._stream.apply(changes)
 
     def _expected_at(self, request: ObjectRequest) -> set[ObjectName]:

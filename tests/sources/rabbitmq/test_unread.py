@@ -430,6 +430,24 @@ def test_few_of_many_bindings_are_asked_for_where_a_listing_lacks_all() -> None:
     assert (len(shop.names("binding")), ends(shop)) == (len(queues), [])
 
 
+def test_all_that_a_smaller_listing_lacks_ends_with_its_answer_where_listings_are_partial() -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway"))
+    for host in ("team", "till"):
+        shop.broker.add_vhost(host)
+        for number in range(40):
+            policy = {**POLICY, "vhost": host, "name": f"policy{number}"}
+            shop.broker.objects["policy"][host, f"policy{number}"] = policy
+    shop.run(70)
+    shop.broker.hidden_listings = {"policy"}
+    shop.run(90)
+    assert (len(shop.names("policy")), ends(shop)) == (80, [])
+    for number in range(39):
+        del shop.broker.objects["policy"]["team", f"policy{number}"]
+    shop.run(40)
+    assert [name for name in shop.names("policy") if name.startswith("team")] == ["team/policy39"]
+    assert len(shop.names("policy")) == 41
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_listings_lack_does_not_end_before_any_of_it_was_asked_for(*, restarted: bool) -> None:
     """Policies are asked for first, and of the bindings, which are listed again before, not all."""
