@@ -93,6 +93,7 @@ class Nodes:
         self._listed: dict[str, int] = {}  # when each was read last (ns)
         self._stood_still: dict[str, int] = {}  # the same, as one that does not run, or starts or stops
         self._plugins: dict[str, frozenset[str]] = {}
+        self._partitions: dict[str, list[Json]] = {}
         self._overview: dict[str, Json] = {}
         self._listeners: dict[str, list[Json]] = {}
         self._version: Json = None
@@ -126,6 +127,8 @@ class Nodes:
         A node runs on while its process is the same and its uptime grows: in a container each process has the
         same id. In its first seconds a node reports neither: it is shown with those of its run before, which
         the event log must not forget until then, for no longer than a value that is not read again is fresh.
+
+        Partitions that a document of a running node leaves out are what they were: none would end an alarm.
         """
         name, process, uptime = node.get("name"), node.get("os_pid"), integer_at(node, "uptime")
         added: dict[str, Json] = dict(self._overview)
@@ -144,10 +147,11 @@ class Nodes:
             self._dated.add(name)
             if restarted:
                 self.details.forget(name)
+                self._partitions.pop(name, None)
             added |= self.details.of(name, sampled)
             if name in self._listeners and not any(map(_uses_tls, self._listeners[name])):
                 added["certificates_expiring"] = False  # its check names listeners with TLS only
-            return {**node, "gateway": added}, restarted
+            return {**self._with_partitions(name, node), "gateway": added}, restarted
         self._dated.discard(name)
         if not is_running or (name in self._starts and not self.statistics_off):
             self._stood_still[name] = sampled
@@ -155,7 +159,18 @@ class Nodes:
         if start is not None and is_running and not self.statistics_off:
             added["start_time"] = start.time // SECOND * SECOND
             node = {**node, "os_pid": str(start.process)}
-        return {**node, "gateway": added}, False
+        return {**self._with_partitions(name, node), "gateway": added}, False
+
+    def _with_partitions(self, name: str, node: Mapping[str, Json]) -> Mapping[str, Json]:
+        """Return a node with its partitions, or those of its last document that has some, while it runs."""
+        partitions = node.get("partitions")
+        if isinstance(partitions, list):
+            self._partitions[name] = partitions
+        elif not self._running[name]:
+            self._partitions.pop(name, None)
+        elif name in self._partitions:
+            return {**node, "partitions": self._partitions[name]}
+        return node
 
     def _last_run(self, name: str, sampled: int) -> NodeStart | None:
         """Return the last run of a node that reports none; ``None`` if that was read too long ago."""
@@ -295,6 +310,7 @@ class Nodes:
         self._uptimes = {name: uptime for name, uptime in self._uptimes.items() if name in names}
         self._running = {name: running for name, running in self._running.items() if name in names}
         self._plugins = {name: plugins for name, plugins in self._plugins.items() if name in names}
+        self._partitions = {name: others for name, others in self._partitions.items() if name in names}
         self._measuring = {name: counts for name, counts in self._measuring.items() if name in names}
         for times in (self._listed, self._stood_still):
             for name in times.keys() - names:

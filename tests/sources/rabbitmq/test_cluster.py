@@ -435,6 +435,25 @@ def test_a_document_of_a_running_node_without_its_alarms_ends_none(
     assert alarms.completed(poor, now + MINUTE).get("mem_alarm") is shown
 
 
+def test_a_document_of_a_running_node_without_its_partitions_ends_none() -> None:
+    known, others = Nodes(), ["rabbit@two"]
+    node: dict[str, Json] = {"name": "rabbit@one", "running": True}
+    measured = {**node, "os_pid": "1", "uptime": 60_000}
+
+    def shown(document: dict[str, Json], seconds: int) -> Json:
+        return known.completed(document, 1_000 * SECOND + seconds * SECOND)[0].get("partitions")
+
+    assert shown(node, 0) is None, "of nothing before"
+    assert shown({**measured, "partitions": [*others]}, 5) == others
+    assert shown(node, 10) == others
+    assert shown({**measured, "uptime": 70_000}, 15) == others
+    assert shown({**measured, "partitions": []}, 20) == []
+    assert shown({**measured, "partitions": [*others]}, 25) == others
+    assert shown({**measured, "os_pid": "2", "uptime": 500}, 30) is None, "it was started again"
+    assert shown({**measured, "os_pid": "2", "partitions": [*others]}, 35) == others
+    assert shown({**node, "running": False}, 40) is shown(node, 45) is None
+
+
 @pytest.mark.parametrize(
     ("members", "online", "critical"),
     [("abc", "abc", False), ("abc", "ab", True), ("abc", "a", True), ("ab", "ab", True), ("a", "a", None)],
