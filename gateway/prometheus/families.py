@@ -8,7 +8,7 @@ element's unit is one of time or octets, and ``_total`` for a counter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -130,10 +130,11 @@ def priority(name: str) -> str:
     return name.swapcase()
 
 
-def without_family(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Return the elements that `families_of` passes over because another one has the family's name."""
-    found = families_of(schema, classes)
-    return frozenset(schema.elements[p].name for p, _ in _wanted(schema, classes) if p not in found)
+def without_family(
+    schema: ClassSchema, classes: Mapping[str, Sequence[str]], families: Container[int]
+) -> frozenset[str]:
+    """Return the elements that are not among the ``families`` of `families_of`: others have their names."""
+    return frozenset(schema.elements[p].name for p, _ in _wanted(schema, classes) if p not in families)
 
 
 def _wanted(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, Family]]:

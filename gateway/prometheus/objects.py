@@ -210,7 +210,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         indexed = tuple(_labelled(schema))
         positions = frozenset({*families, *dict(indexed)})
         counters = frozenset(position for position, one in families.items() if one.kind == "counter")
-        left_out = without_family(schema, self._chosen)
+        left_out = without_family(schema, self._chosen, families)
         return ShownClass(str(schema.key), families, indexed, positions, counters, left_out)
 
     def find(self, source: int, version: ShownClass, row: int) -> ShownObject | None:
