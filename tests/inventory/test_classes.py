@@ -48,7 +48,7 @@ def test_so_have_arguments_of_events() -> None:
     assert with_distinct_arguments(distinct) is distinct
 
 
-def test_thousands_of_one_name_are_told_apart_at_once() -> None:
+def test_thousands_of_one_name_are_distinct_at_once() -> None:
     """Comparing each with all would keep the core busy for half a minute: a peer may send as many."""
     names = distinct_names(["x"] * 30_000)
     assert (names[0], names[-1], len(set(names))) == ("x", "x_30000", 30_000)
