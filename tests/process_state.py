@@ -21,10 +21,12 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 import pytest
+from py4j.clientserver import ClientServerConnection
+from py4j.java_gateway import GatewayConnection
 
 from tests.components.forked_commands import own_descriptors
 from tests.components.waiting import wait_until
@@ -70,7 +72,7 @@ _OF_OTHERS: Final = (
     "/dev/",
 )
 """Parts of what a holding is that others begin for all tests when the first one needs it."""
-PY4J_PORTS: Final[set[int]] = set()
+_PY4J_PORTS: Final[set[int]] = set()
 """The ports of virtual machines of which Python may at any time let go what it had of them."""
 _END_SECONDS: Final = 60.0
 """The maximum time in which what a test ended has to be gone, on a busy machine."""
@@ -79,6 +81,19 @@ MAX_PLACES: Final = 10_000
 """The maximum number of places for which `Openings` knows the test."""
 _CONNECTED: Final = re.compile(r"raddr=(\('[^']*', \d+)")
 _NAMED: Final = re.compile(r"name='([^']+)'")
+
+
+def _noting_port(connect: Callable[[Any], None]) -> Callable[[Any], None]:
+    def noted(connection: Any) -> None:  # noqa: ANN401  of either kind
+        _PY4J_PORTS.add(connection.port)
+        connect(connection)
+
+    return noted
+
+
+# To Spark, to a bridge of JMX, or to the clients of the tests.
+GatewayConnection.start = _noting_port(GatewayConnection.start)
+ClientServerConnection.connect_to_java_server = _noting_port(ClientServerConnection.connect_to_java_server)
 
 
 class Openings:
@@ -278,5 +293,5 @@ def _without_py4j(begun: Holdings) -> Holdings:
     return {
         (kind, number): f"{what} to {peers[number]}" if number in peers else what
         for (kind, number), what in begun.items()
-        if not (kind == "descriptor" and number in peers and peers[number].port in PY4J_PORTS)
+        if not (kind == "descriptor" and number in peers and peers[number].port in _PY4J_PORTS)
     }

@@ -14,7 +14,6 @@ from py4j.protocol import Py4JError
 
 from gateway.jmx.java_build import find_py4j_jar
 from tests.components.java_classes import QUICKLY, compile_java
-from tests.process_state import PY4J_PORTS
 
 SOURCES = Path(__file__).parent / "java"
 _ANSWER_SECONDS: Final = 60.0
@@ -61,7 +60,6 @@ def machine_of_clients(classes: Path) -> Iterator[ClientMachine]:
         assert process.stdin is not None
         assert process.stdout is not None
         port, token = int(process.stdout.readline()), process.stdout.readline().strip()
-        PY4J_PORTS.add(port)
         gateway, asking = (
             JavaGateway(
                 gateway_parameters=GatewayParameters(
