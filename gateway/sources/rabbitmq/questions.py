@@ -23,6 +23,14 @@ _LONGEST_PAUSE: Final = 5 * MINUTE
 """Nanoseconds for which questions of one kind are put off at most."""
 
 
+class _Kind(NamedTuple):
+    what: str
+    urgent: bool = False
+
+
+_SINGLE: Final = _Kind("object")
+
+
 class Questions:
     """The questions that wait, by kind: urgent ones about each class, those about single objects, and others.
 
@@ -92,14 +100,6 @@ class Questions:
     def _due_of(self, kind: _Kind) -> int:
         due = self._all_due[kind.urgent]
         return due if kind.urgent else max(due, self._due.get(kind, 0))
-
-
-class _Kind(NamedTuple):
-    what: str
-    urgent: bool = False
-
-
-_SINGLE: Final = _Kind("object")
 
 
 def _kind(request: ExtraRequest) -> _Kind:

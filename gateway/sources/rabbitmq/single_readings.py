@@ -91,9 +91,8 @@ class SingleReadings:
         self._refused: set[str] = set()
         self._round: deque[ObjectName] = deque()
         self._listed_together: dict[tuple[str, ...], set[ObjectName]] = {}
-        self._lacked_beside: dict[
-            str, dict[tuple[str, ...], list[ObjectName]]
-        ] = {}  # by class and `place_key`
+        # By class and `place_key`, what its last listing lacked.
+        self._lacked_beside: dict[str, dict[tuple[str, ...], list[ObjectName]]] = {}
         self._began = 0
         self._read_at: dict[ObjectName, int] = {}
         self._arrivals = Arrivals()

@@ -312,7 +312,8 @@ def test_single_questions_come_first_but_not_faster_than_can_be_borne() -> None:
     broker = Broker()
     broker.run(1)
     first, second = PermissionRequest("a"), PermissionRequest("b")
-    for question in (first, second, QUEUE):
+    questions: list[ExtraRequest] = [first, second, QUEUE]
+    for question in questions:
         assert broker.plan.ask(question)
         assert broker.plan.ask(question)  # once more is once
     asked: list[ManagementRequest] = []
@@ -350,7 +351,8 @@ def test_a_question_that_was_not_answered_does_not_hold_up_the_next_ones_for_min
 def test_a_question_that_was_answered_late_puts_off_its_own_kind_and_others_for_a_moment() -> None:
     polling, late = plan(), UsedFeaturesRequest()
     single, owner = replace(QUEUE, columns=("messages",), urgent=False), OwnerRequest(QUEUE.name)
-    for question in (late, single, owner, QUEUE):
+    questions: list[ExtraRequest] = [late, single, owner, QUEUE]
+    for question in questions:
         polling.ask(question)
     polling.extra_read(late, 20 * SECOND, 0)
     polling.ask(late)
