@@ -429,8 +429,9 @@ class BrokerView:
             partial(self._is_hidden, now=now),
             whole=not (listing.unnamed or lacks_all),
         )
-        unlisted = self.known.names_of(listing.class_name) if lacks_all else ()
-        listing.unlisted = len(unlisted) or self.known.listings.lacking(listing.class_name)
+        listing.unlisted = self.known.listings.lacking(listing.class_name)
+        if lacks_all:
+            listing.unlisted = len(self.known.names_of(listing.class_name))
         self._forwarders.retain(listing.class_name, listing.seen)
         if listing.class_name == "queue":
             self._shown.retain(listing.seen)

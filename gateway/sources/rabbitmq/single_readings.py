@@ -236,11 +236,11 @@ class SingleReadings:
             if name is not None:
                 changes += known.answered(name, ended, exists=True)
         says_so = isinstance(answer, Document | NotFound) and not fails
-        beside = self._lacked_beside.get(class_name, {}).get(place_key(request.name), ())
-        for name in beside if says_so and known.listings.are_partial(class_name) else ():
-            lacked = known.get(name)
-            if name not in names and lacked is not None and lacked.missed and lacked.unread_since:
-                changes += self._view.lacked(name, began, ended)
+        beside = self._lacked_beside.get(class_name, {}).get(place_key(request.name), [])
+        for one in beside if says_so and known.listings.are_partial(class_name) else ():
+            lacked = known.get(one)
+            if one not in names and lacked is not None and lacked.missed and lacked.unread_since:
+                changes += self._view.lacked(one, began, ended)
         return self._stream.apply(changes)
 
     def _expected_at(self, request: ObjectRequest) -> set[ObjectName]:

@@ -438,7 +438,7 @@ def test_a_document_of_a_running_node_without_its_alarms_ends_none(
 def test_a_document_of_a_running_node_without_its_partitions_ends_none() -> None:
     known, others = Nodes(), ["rabbit@two"]
     node: dict[str, Json] = {"name": "rabbit@one", "running": True}
-    measured = {**node, "os_pid": "1", "uptime": 60_000}
+    measured: dict[str, Json] = {**node, "os_pid": "1", "uptime": 60_000}
 
     def shown(document: dict[str, Json], seconds: int) -> Json:
         return known.completed(document, 1_000 * SECOND + seconds * SECOND)[0].get("partitions")

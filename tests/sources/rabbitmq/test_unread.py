@@ -435,8 +435,8 @@ def test_all_that_a_smaller_listing_lacks_ends_with_its_answer_where_listings_ar
     for host in ("team", "till"):
         shop.broker.add_vhost(host)
         for number in range(40):
-            policy = {**POLICY, "vhost": host, "name": f"policy{number}"}
-            shop.broker.objects["policy"][host, f"policy{number}"] = policy
+            name = f"policy{number}"
+            shop.broker.objects["policy"][host, name] = {**POLICY, "vhost": host, "name": name}
     shop.run(70)
     shop.broker.hidden_listings = {"policy"}
     shop.run(90)
