@@ -397,7 +397,8 @@ class BrokerView:
     def finish(self, listing: Listing, now: int) -> Finished:
         """Apply the end of a listing: objects that it lacks, and virtual hosts whose contents it showed."""
         changes: list[Change] = []
-        regained = learned = lacks_all = False
+        regained = learned = False
+        unlisted = 0
         for host in sorted(listing.hosts):
             regained |= self.hosts.permitted(host) is False
             learned |= self.hosts.permitted(host) is None
@@ -413,7 +414,7 @@ class BrokerView:
             # As far as is known it may be read: then the listing is partial, and proves no end.
             listing.unnamed += sum(1 for host in questioned if self.hosts.permitted(host))
         elif listing.class_name in {FEATURE_FLAG, DEPRECATED_FEATURE}:
-            lacks_all = self._lacks_all_features(listing)
+            unlisted = self._features_lacked(listing)
         elif listing.class_name == "node":
             self.nodes.retain({name.leaf for name in listing.seen})
             changes += self.counters.nodes_listed(now)
@@ -427,11 +428,9 @@ class BrokerView:
             max(listing_lag(listing.class_name), 6 * (now - listing.began)),
             now,
             partial(self._is_hidden, now=now),
-            whole=not (listing.unnamed or lacks_all),
+            whole=not (listing.unnamed or unlisted),
         )
-        listing.unlisted = self.known.listings.lacking(listing.class_name)
-        if lacks_all:
-            listing.unlisted = len(self.known.names_of(listing.class_name))
+        listing.unlisted = unlisted or self.known.listings.lacking(listing.class_name)
         self._forwarders.retain(listing.class_name, listing.seen)
         if listing.class_name == "queue":
             self._shown.retain(listing.seen)
@@ -445,12 +444,15 @@ class BrokerView:
             self.hosts.question(host)
         return Finished(changes + gone, suspects, questioned, regained, learned)
 
-    def _lacks_all_features(self, listing: Listing) -> bool:
-        """Take the end of a listing of features: a broker that has such a collection has some of them."""
-        lacks_all = not listing.seen and bool(self.known.names_of(listing.class_name))
-        if listing.class_name == FEATURE_FLAG and not lacks_all:
+    def _features_lacked(self, listing: Listing) -> int:
+        """Take the end of a listing of features; return how many it lacks wrongly, which are all or none.
+
+        A broker that has such a collection has some of them.
+        """
+        lacked = 0 if listing.seen else len(self.known.names_of(listing.class_name))
+        if listing.class_name == FEATURE_FLAG and not lacked:
             self.features.flags_listed()
-        return lacks_all
+        return lacked
 
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
         """Take note that an object answered 404 to a request made at ``asked`` (ns)."""
