@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.ledger import traps as notified
 from tests.ledger.absences import Absence, earliest, is_of_life, is_overtaken
 from tests.ledger.lives import Kill, Span, truth
 from tests.ledger.receiving import Received
 from tests.ledger.verdict import Gap, Record, contradictions, joined
+from tests.snmp.notifications.snmptrapd import Snmptrapd
 
 CONNECTION = "127.0.0.1:40000 -> 127.0.0.1:5672"
 CHANNEL = f"{CONNECTION} (1)"
@@ -381,3 +385,48 @@ def _with(records: Iterable[Record], at: int, row: int | None = None, **changes:
         of = next(record for record in records if record.seq == at)
         changes["object_id"] = f"g/rabbitmq:{of.class_name}/{row}"
     return [msgspec.structs.replace(record, **changes) if record.seq == at else record for record in records]
+
+
+KILLED = Kill("snmp", 100.0, 100.1, 100.1)
+COUNTED = notified.Received((notified.Receipt("g.1.7", 90.0, "", late=False),), (notified.Counted(50.0, 4),))
+
+
+@pytest.mark.parametrize(
+    ("received", "log_facts", "surplus"),
+    [
+        (COUNTED, notified.LogFacts({}), 0),
+        # An inform whose answer did not arrive.
+        (replace(COUNTED, counted=(notified.Counted(50.0, 4, 3),)), notified.LogFacts({}), 3),
+        # An alarm whose beginning was suppressed, and one that was sent at once.
+        (COUNTED, notified.LogFacts({"g.1.7": 50.0}), 1),
+        (COUNTED, notified.LogFacts({"g.1.7": 89.0}), 0),
+        # The last events of a core that was killed.
+        (COUNTED, notified.LogFacts({}, unlogged=2), 2),
+        # The last report of an agent that was killed, and one that was saved long before.
+        (replace(COUNTED, counted=(notified.Counted(99.0, 4),)), notified.LogFacts({}), 4),
+    ],
+)
+def test_what_is_counted_and_arrived_has_a_reason(
+    received: notified.Received, log_facts: notified.LogFacts, surplus: int
+) -> None:
+    assert notified.arrived_though_counted(received, log_facts, [KILLED]) == surplus
+
+
+def test_what_the_daemon_wrote_is_counted_once(tmp_path: Path) -> None:
+    """An inform that is sent again has its event id; the agent's own events are in no log."""
+    not_sent = "5 notifications were not sent to this receiver, and 2 may have been lost"
+    texts = [
+        *[("7", f"{not_sent}: a:b 6, snmp:coldStart 1")] * 2,
+        ("3", "3 events from a.1.1 to a.1.3 cannot be sent: the event log does not have them: *:* 3"),
+    ]
+    lines = [
+        f"2026-11-30 02:00:0{number} host [UDP: x]:\n"
+        f"AMQP-GATEWAY-MIB::agEventId.0 = STRING: g.1.s{count}\t"
+        f"AMQP-GATEWAY-MIB::agEventSuppressedCount.0 = Gauge32: {count} notifications\t"
+        f"AMQP-GATEWAY-MIB::agEventText.0 = STRING: {text}\n"
+        for number, (count, text) in enumerate(texts)
+    ]
+    (tmp_path / "trapd.log").write_text("".join(lines), encoding="utf-8")
+    received = notified.received_by(Snmptrapd(0, tmp_path / "trapd.log"))
+    assert [(one.number, one.uncertain) for one in received.counted] == [(6, 2), (0, 0)]
+    assert received.missed == (notified.Missed(3, "a.1.1", "a.1.3"),)
