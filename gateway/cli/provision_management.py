@@ -27,6 +27,7 @@ from gateway.config.secret_places import SecretError
 from gateway.config.types import AmqpUrl, HttpUrl, HttpUser, SecretSource
 from gateway.durable_files import create_durably
 from gateway.file_owners import as_owner
+from gateway.links.addressed_http import BlockingAddressedTransport
 from gateway.links.amqp_connection import Trouble
 from gateway.links.tls import ClientTls, TlsFileError
 from gateway.mapping.paths import Json
@@ -213,9 +214,8 @@ def management_client(
         with ManagementSession(
             f"{management.rstrip('/')}/api/",
             auth=httpx.BasicAuth(user, password),
-            verify=context,
+            transport=BlockingAddressedTransport(context, httpx.Limits(keepalive_expiry=KEPT_SECONDS)),
             timeout=REQUEST_SECONDS,
-            limits=httpx.Limits(keepalive_expiry=KEPT_SECONDS),
             trust_env=False,
         ) as client:
             yield client

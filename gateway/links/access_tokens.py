@@ -14,6 +14,7 @@ import httpx
 import structlog
 from pydantic import SecretStr
 
+from gateway.links.addressed_http import AddressedTransport
 from gateway.links.amqp_connection import user_agent
 from gateway.links.credentials import Password
 from gateway.links.credentials_error import CredentialsError
@@ -37,6 +38,9 @@ REFUSED_SECONDS: Final = 30.0
 _EARLY_SECONDS: Final = 300.0
 _EARLY_SHARE: Final = 0.25
 """A token is renewed so much of its lifetime, or so many seconds, before it expires."""
+
+_REPEATABLE: Final = frozenset({"POST"})
+"""A request for a token changes nothing: one that was not answered is sent to another address of the host."""
 
 _DIGITS: Final = 10
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")
@@ -97,7 +101,7 @@ class TokenEndpoint:
         try:
             context = await asyncio.to_thread(self.tls.renewed_context, (self.url,))
             transport: httpx.AsyncBaseTransport = (
-                httpx.AsyncHTTPTransport(verify=context, trust_env=False)
+                AddressedTransport(context, httpx.Limits(), _REPEATABLE)
                 if self.proxy is None
                 else ProxyTransport(self.proxy, context, httpx.Limits())
             )

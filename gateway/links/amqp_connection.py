@@ -393,6 +393,11 @@ async def addresses_of(host: str, port: int) -> tuple[str, ...]:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:  # the connection to the host reports it
         return (host,)
+    return some_addresses(host, found)
+
+
+def some_addresses(host: str, found: Iterable[tuple[Any, ...]]) -> tuple[str, ...]:
+    """Return the addresses of a host as `addresses_of` does, of what the resolver found."""
     addresses = tuple(dict.fromkeys(str(info[-1][0]) for info in found))
     return addresses[:MAX_ADDRESSES] if len(addresses) > 1 else (host,)
 

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
+from gateway.cli.provision_management import management_client, overview_of
 from gateway.demo.broker import PrivateBroker
+from gateway.links.access_tokens import TokenEndpoint
+from gateway.links.addressed_http import BlockingAddressedTransport
 from gateway.links.amqp_connection import (
     AmqpEndpoint,
     LinkError,
@@ -19,8 +23,14 @@ from gateway.links.amqp_connection import (
     close_soon,
     open_connection,
 )
+from gateway.links.credentials import Password
+from gateway.links.tls import NO_AUTHORITIES, ClientTls
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.sources.rabbitmq.management_api import Document, OverviewRequest
+from gateway.sources.rabbitmq.provisioning import Step, carry_out
+from tests.components.ports import free_tcp_port
+from tests.components.rabbitmq import VirtualHost
+from tests.components.token_issuer import TokenIssuer
 
 HOST, MUTE, ANSWERING = "two.addresses.test", "127.0.0.2", "127.0.0.1"
 
@@ -68,6 +78,43 @@ async def test_amqp_and_http_reach_the_second(rabbitmq: PrivateBroker) -> None:
         with pytest.raises(LinkError) as refused:
             await open_connection(wrong, "test")
         assert refused.value.trouble is Trouble.REFUSED_CREDENTIALS
+
+
+@pytest.mark.usefixtures("resolved")
+def test_a_command_reaches_the_second(virtual_host: VirtualHost) -> None:
+    """`quickstart` and `provision` ask by this client."""
+    broker = virtual_host.broker
+    url = f"http://{HOST}:{broker.ports.management}"
+    login = broker.administrator.name, broker.administrator.password
+    with accepting_only(broker.ports.management), management_client(url, *login, None) as client:
+        assert overview_of(client, url)["node"] == broker.node_name
+        # A change goes where that answered, at once; so does what is asked before it.
+        carry_out(client, Step("a queue", f"queues/{virtual_host.path}/a", {"durable": True}))
+        assert client.get(f"queues/{virtual_host.path}/a").json()["name"] == "a"
+
+
+@pytest.mark.usefixtures("resolved")
+def test_a_change_is_not_repeated_at_the_second() -> None:
+    with (
+        accepting_only(port := free_tcp_port()),
+        httpx.Client(transport=BlockingAddressedTransport(NO_AUTHORITIES, httpx.Limits())) as client,
+        pytest.raises(httpx.ReadTimeout),
+    ):
+        client.put(f"http://{HOST}:{port}/", timeout=0.2)
+
+
+@pytest.mark.usefixtures("resolved")
+async def test_a_token_is_issued_at_the_second() -> None:
+    issuer = TokenIssuer("gateway", "sesame", 300.0)
+    async with issuer.serving():
+        port = httpx.URL(issuer.url).port
+        assert port is not None
+        with accepting_only(port):
+            secret = Password(lambda: SecretStr("sesame"), "a file")
+            issued, _ = await TokenEndpoint(
+                f"http://{HOST}:{port}/token", "gateway", secret, "", ClientTls()
+            ).issue()
+    assert issuer.issued == [issued.get_secret_value()]
 
 
 async def test_a_host_with_one_address_or_none_stays_as_it_is() -> None:

@@ -19,7 +19,8 @@ import httpx
 import structlog
 
 from gateway.dialects.errors import ProtocolError
-from gateway.links.amqp_connection import addresses_of, user_agent
+from gateway.links.addressed_http import AddressedTransport
+from gateway.links.amqp_connection import user_agent
 from gateway.links.credentials import AnySecret
 from gateway.links.credentials_error import CredentialsError
 from gateway.links.http_proxy import HttpProxy, ProxyTransport
@@ -75,8 +76,6 @@ MAX_BODY_OCTETS = 16 * 1024 * 1024
 """Maximum size of a body; a page of 500 queues with all columns is 0.7 MB."""
 CONNECT_SECONDS = 3.0
 """Maximum time to connect to one of several nodes: another one may be reached sooner."""
-ADDRESS_SECONDS: Final = 3.0
-"""Maximum time to wait for an answer from one of several addresses of a host, before any has answered."""
 LISTING_SECONDS = LISTING_PATIENCE / SECOND
 """Maximum time of a listing, if it is not to take longer (`ListingRequest.patience`)."""
 PATIENCE_SECONDS = 6.0
@@ -157,64 +156,6 @@ def _transport(
 ) -> httpx.AsyncBaseTransport:
     """Return what sends requests; a proxy looks for the addresses of hosts by itself."""
     return AddressedTransport(context, limits) if proxy is None else ProxyTransport(proxy, context, limits)
-
-
-class AddressedTransport(httpx.AsyncBaseTransport):
-    """Sends requests to the addresses of a host, to the one that answered last first.
-
-    The first address of a name may accept connections, and lead nowhere. As long as none has answered, a
-    request to read waits `ADDRESS_SECONDS` for each but the last. A change is sent to one address only, but
-    for those that accept no connection.
-
-    Args:
-        context: settings of TLS.
-        limits: of the connections that it keeps.
-    """
-
-    def __init__(self, context: ssl.SSLContext, limits: httpx.Limits) -> None:
-        self._inner = httpx.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False)
-        self._answered: dict[str, str] = {}
-        self._failed: dict[str, str] = {}
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; see the class."""
-        host, port = request.url.host, request.url.port or 0
-        *first, last = self._in_order(host, await addresses_of(host, port))
-        for address in first:
-            waits = address == self._answered.get(host) or request.method != "GET"
-            try:
-                async with asyncio.timeout(None if waits else ADDRESS_SECONDS):
-                    return await self._send(request, host, address)
-            except (TimeoutError, httpx.ConnectError, httpx.ConnectTimeout):
-                continue
-        return await self._send(request, host, last)
-
-    def _in_order(self, host: str, addresses: tuple[str, ...]) -> list[str]:
-        answered, failed = self._answered.get(host), self._failed.get(host)
-        return sorted(addresses, key=lambda one: (one != answered, one == failed))
-
-    async def _send(self, request: httpx.Request, host: str, address: str) -> httpx.Response:
-        addressed = request
-        if address != host:
-            addressed = httpx.Request(
-                request.method,
-                request.url.copy_with(host=address),
-                headers=request.headers,
-                stream=request.stream,
-                extensions={**request.extensions, "sni_hostname": host},
-            )
-        try:
-            response = await self._inner.handle_async_request(addressed)
-        except BaseException:  # a time-out cancels it
-            self._failed[host] = address
-            self._answered.pop(host, None)
-            raise
-        self._answered[host] = address
-        return response
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._inner.aclose()
 
 
 class Target(Protocol):
