@@ -52,9 +52,9 @@ _MARK: Final = "amqp-gateway"
 _TOGETHER: Final = f"{''.join(_CHECKED)}../..//"
 _ECHO: Final = "health/checks/protocol-listener"
 """RabbitMQ 3.10 to 4.3 repeat the last segment of this path, in JSON, to any user of the management API."""
-_KNOWN_OBJECT: Final = ("exchanges", "/", "amq.direct")
-_WHERE: Final = "?columns=name,vhost"
-_OK, _UNAUTHORISED, _TOO_MANY, _SERVER_ERROR = 200, 401, 429, 500
+_EXCHANGE: Final = "amq.direct"
+_HOSTS: Final = "vhosts?columns=name"
+_OK, _UNAUTHORISED, _NOT_FOUND, _TOO_MANY, _SERVER_ERROR = 200, 401, 404, 429, 500
 _ESCAPED: Final = re.compile("[%A-Z]")
 
 NO_PATH: Final = "the management API has no path to an object with a name that is empty, '.' or '..'"
@@ -135,7 +135,7 @@ def proof_steps() -> Generator[str, PathAnswer, PathProof | PathAnswer]:
     if not _echoes(answer, _TOGETHER):
         plain = yield _probe("")
         if not _echoes(plain, ""):
-            return (yield from _by_known_object())
+            return (yield from _by_known_objects())
         for number, text in enumerate(_CHECKED):
             answer = yield _probe(text)
             if _echoes(answer, text):
@@ -159,16 +159,58 @@ def _probe(text: str) -> str:
     return f"{_ECHO}/{path_of(f'{_MARK}{text}x')}"
 
 
-def _by_known_object() -> Generator[str, PathAnswer, PathProof | PathAnswer]:
-    """Prove only that a slash arrives, where something hides the other answers: by an exchange of ``/``."""
-    answer = yield f"{path_of(*_KNOWN_OBJECT)}{_WHERE}"
+def _by_known_objects() -> Generator[str, PathAnswer, PathProof | PathAnswer]:
+    """Prove what virtual hosts can prove by their names, where something hides the other answers.
+
+    Each has an exchange `_EXCHANGE`. That of ``/`` proves a slash, and nothing else.
+    """
+    answer = yield _exchange_of("/")
     if _shows_nothing(answer) or answer.status >= _SERVER_ERROR:
         return answer
+    listing = yield _HOSTS
+    if _shows_nothing(listing):
+        return listing
+    unproved, hosts = set(_ALL | {_UPPER_CASE}), _names(listing)
+    known = next((host for host in hosts if not takes_proof(path_of(host))), None)
+    if _shows_exchange(answer, "/"):
+        unproved.discard("/")
+        known = "/"
+    for host in hosts:
+        gained = _characters(host) & unproved
+        if gained and _shows_exchange((yield _exchange_of(host)), host):
+            unproved -= gained
+            known = host
+    if known is not None and _UPPER_CASE in unproved:
+        # It is missing, unless it is turned into the one that exists, or somebody made it.
+        upper = yield _exchange_of(known, _EXCHANGE.upper())
+        if upper.status == _NOT_FOUND or _shows_exchange(upper, known, _EXCHANGE.upper()):
+            unproved.discard(_UPPER_CASE)
+    return PathProof(frozenset(unproved), proved=False)
+
+
+def _exchange_of(host: str, name: str = _EXCHANGE) -> str:
+    return f"{path_of('exchanges', host, name)}?columns=name,vhost"
+
+
+def _shows_exchange(answer: PathAnswer, host: str, name: str = _EXCHANGE) -> bool:
     found = _parsed(answer.body) if answer.status == _OK else None
-    _, host, name = _KNOWN_OBJECT
-    if isinstance(found, dict) and (found.get("vhost"), found.get("name")) == (host, name):
-        return PathProof()
-    return PathProof(frozenset("/"), proved=False)
+    return isinstance(found, dict) and (found.get("vhost"), found.get("name")) == (host, name)
+
+
+def _names(answer: PathAnswer) -> list[str]:
+    """Return the names of a listing of virtual hosts that have a path; none if it cannot be read."""
+    found = _parsed(answer.body) if answer.status == _OK else None
+    shown = [one.get("name") for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [name for name in shown if isinstance(name, str) and name and not PathProof().fault(path_of(name))]
+
+
+def _characters(name: str) -> set[str]:
+    """Return which of the checked characters a name proves, if it arrives.
+
+    A ``%`` may be changed before some characters, and stay before others: no name proves it.
+    """
+    capitals = {_UPPER_CASE} if name.lower() != name else set()
+    return (_ALL - {"%"}).intersection(name) | capitals
 
 
 def _shows_nothing(answer: PathAnswer) -> bool:

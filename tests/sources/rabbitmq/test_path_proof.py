@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from urllib.parse import quote, unquote
 
 import pytest
@@ -28,14 +29,16 @@ Served = tuple[int, bytes]
 ECHO = "health/checks/protocol-listener"
 
 
-def rabbitmq(target: str, *, listed: bool = False, slash: bool = True) -> Served:
-    """Return what RabbitMQ answers to a target below ``/api/``, with its virtual host ``/`` or without."""
+def rabbitmq(target: str, *, listed: bool = False, hosts: Sequence[str] = ("/",)) -> Served:
+    """Return what RabbitMQ answers to a target below ``/api/``, with these virtual hosts."""
     segments = [unquote(segment) for segment in target.partition("?")[0].split("/")]
     if "/".join(segments[:-1]) == ECHO and segments[-1]:
         missing = segments[-1].lower()
         return 503, json.dumps({"missing": [missing] if listed else missing}).encode()
-    if slash and segments == ["exchanges", "/", "amq.direct"]:
-        return 200, b'{"name": "amq.direct", "vhost": "/"}'
+    if segments == ["vhosts"]:
+        return 200, json.dumps([{"name": host} for host in hosts]).encode()
+    if segments in [["exchanges", host, "amq.direct"] for host in hosts]:
+        return 200, json.dumps({"name": "amq.direct", "vhost": segments[1]}).encode()
     return 404, b'{"error": "Object Not Found"}'
 
 
@@ -110,17 +113,48 @@ def hidden(answer: Served, serve: Callable[[str], Served] = rabbitmq) -> Callabl
     return served
 
 
-def without_slash(target: str) -> Served:
-    return rabbitmq(target, slash=False)
+CHECKED = "/%;?#+ \\&=|\n"
+PAGES = ((503, b"<html>busy"), (200, b"sorry"), (404, b""))
+"""What a proxy may answer in the place of the broker's 503."""
 
 
-def test_where_the_answer_is_hidden_a_known_object_proves_a_slash() -> None:
-    for page in ((503, b"<html>busy"), (200, b"sorry"), (404, b"")):
-        assert proved(kept, hidden(page)) == PathProof()
-        for change in (decoded, escaped_twice):
-            assert proved(change, hidden(page)) == PathProof(frozenset("/"), proved=False)
-        # Nothing proves it where the broker has no such virtual host, or the user no rights there.
-        assert proved(kept, hidden(page, without_slash)) == PathProof(frozenset("/"), proved=False)
+def unproved(characters: str) -> PathProof:
+    return PathProof(frozenset(characters), proved=False)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_where_the_answer_is_hidden_known_objects_prove_what_is_in_their_names(page: Served) -> None:
+    others = CHECKED.replace("/", "")
+    # That of `/` proves the slash alone. No object is called as another one, but for capital letters.
+    assert proved(kept, hidden(page)) == unproved(others)
+    assert proved(escaped_twice, hidden(page)) == unproved(CHECKED + "A")
+    assert proved(decoded, hidden(page)) == unproved(CHECKED + "A")
+    assert proved(lower_case, hidden(page)) == unproved(others + "A")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "left"),
+    [
+        (("shop",), CHECKED),  # the broker has no `/`, or the user no rights there
+        (("a/b",), CHECKED.replace("/", "")),
+        (("Shop", "a b", "a b+c", "x|y"), "/%;?#\\&=\n"),
+        (("%41", "..", "\ufffd"), CHECKED + "A"),
+        ((), CHECKED + "A"),
+    ],
+)
+def test_without_a_virtual_host_slash_others_prove_it(hosts: Sequence[str], left: str) -> None:
+    for page in PAGES:
+        assert proved(kept, hidden(page, partial(rabbitmq, hosts=hosts))) == unproved(left)
+    if "/" not in left:
+        assert proved(decoded, hidden(PAGES[0], partial(rabbitmq, hosts=hosts))) == unproved(CHECKED + "A")
+
+
+def test_names_with_what_is_not_proved_are_not_asked_for() -> None:
+    proof = proved(kept, hidden(PAGES[0]))
+    assert isinstance(proof, PathProof)
+    assert proof.fault(path_of("queues", "/", "a/b")) == ""
+    assert proof.fault(path_of("queues", "/", "Caf\u00e9")) == ""
+    assert proof.fault(path_of("queues", "/", "a;b")).startswith("it is not proved that a line feed")
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 502, 503, 504])

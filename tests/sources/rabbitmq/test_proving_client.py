@@ -122,6 +122,30 @@ async def test_through_a_proxy_that_keeps_paths_everything_works(
 
 
 @pytest.mark.each_rabbitmq
+async def test_a_proxy_that_hides_the_proofs_answer_leaves_what_known_objects_prove(
+    rabbitmq: PrivateBroker, virtual_host: VirtualHost, meant: ObjectName
+) -> None:
+    """As nginx does with ``proxy_intercept_errors`` and an ``error_page``."""
+    unproved = path_of("queues", virtual_host.name, "a;b")
+    with virtual_host.http() as http:
+        http.put(unproved, json=DURABLE).raise_for_status()
+    with proxy(rabbitmq.ports.management, kept) as between:
+        between.answer = lambda _, reply: (503, b"<html>sorry") if reply[0] == 503 else reply
+        overview = await read(rabbitmq, between.url, OverviewRequest())
+        assert isinstance(overview, Document)
+        assert overview.paths is not None
+        assert not overview.paths.proved
+        assert overview.paths.altered.isdisjoint("/A")
+        answer = await make(rabbitmq, between.url, Change("DELETE", unproved))
+        assert isinstance(answer, Rejected)
+        assert answer.reason.startswith("not sent: it is not proved that")
+        target = path_of("queues", *meant.parts)
+        assert await make(rabbitmq, between.url, Change("DELETE", target)) == Changed()
+    left = [(meant.parts[0], meant.parts[1]), (virtual_host.name, "b"), (virtual_host.name, "a;b")]
+    assert living(rabbitmq, *left) == left[1:]
+
+
+@pytest.mark.each_rabbitmq
 async def test_capital_letters_that_a_proxy_changes_are_noticed(
     rabbitmq: PrivateBroker, virtual_host: VirtualHost
 ) -> None:
