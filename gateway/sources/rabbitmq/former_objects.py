@@ -169,10 +169,16 @@ class FormerObjects(ObjectTable):
         self._unconfirmed -= self._unpublished
         self._unpublished.clear()
 
-    def _remembered_as_unread(self, class_name: str, now: int) -> list[Change]:
-        """Show the objects of a class from before the start that cannot be read."""
+    def _remembered_as_unread(
+        self, class_name: str, now: int, only: ObjectName | None = None
+    ) -> list[Change]:
+        """Show the objects of a class from before the start, or ``only`` one of them: they cannot be read."""
+        if only is None:
+            found = self._remembered.remove(lambda one: one.name.class_name == class_name)
+        else:
+            found = [one for one in (self._remembered.pop(only),) if one is not None]
         changes: list[Change] = []
-        for known in self._remembered.remove(lambda one: one.name.class_name == class_name):
+        for known in found:
             shown = replace(known, unread_since=now, first_seen=0, presumed=True)
             self._objects[class_name][known.name] = shown
             self._dependencies.add(known.name, known.properties)

@@ -532,9 +532,11 @@ class KnownObjects(FormerObjects):
         return self._kept(replace(known, statistics=nothing, unread_since=known.unread_since or now), known)
 
     def unread_alone(self, name: ObjectName, now: int) -> list[Change]:
-        """Show one object as unread, if it is known."""
+        """Show one object as unread, if it is known, or may be one from before the start."""
         known = self.get(name)
-        if known is None or known.unread_since:
+        if known is None:
+            return self._remembered_as_unread(name.class_name, now, name)
+        if known.unread_since:
             return []
         return self._kept(replace(known, unread_since=now), known)
 

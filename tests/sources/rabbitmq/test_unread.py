@@ -655,6 +655,34 @@ def test_a_document_that_cannot_be_read_loses_that_object_only() -> None:
     assert read_in_part(shop) == {}
 
 
+@pytest.mark.parametrize("broken", ["a document that cannot be read", "two documents that differ"])
+def test_an_object_from_before_the_start_whose_document_cannot_be_read_goes_on(broken: str) -> None:
+    """So does what depends on it: two listings that show it so prove no end."""
+    shop = world()
+    shop.broker.add_exchange("till", "/")
+    shop.broker.objects["binding"]["orders",] = listed_binding(destination="orders")
+    shop.run(20)
+    before, orders = unread(shop, "binding"), shop.broker.objects["queue"]["/", "orders"]
+    number, listed = known_object(shop, "queue").number, dict(orders)
+    if broken == "a document that cannot be read":
+        orders["durable"] = "perhaps"
+        again = started_again(shop, lambda _: None)
+    else:
+        twice = Document([{**listed, "messages": 1}, {**listed, "messages": 2}])
+        again = started_again(
+            shop,
+            lambda request: (
+                twice if isinstance(request, ListingRequest) and request.class_name == "queue" else None
+            ),
+        )
+    again.run(60)
+    assert (ends(again), unread(again, "queue"), unread(again, "binding")) == ([], {"//orders": True}, before)
+    orders["durable"], again.broker.failure = True, lambda _: None
+    again.run(60)
+    assert (ends(again), unread(again, "queue")) == ([], {"//orders": False})
+    assert known_object(again, "queue").number == number
+
+
 def test_documents_that_are_poor_for_a_moment_are_no_alarm() -> None:
     """As those of connections that are being closed, each time others."""
     shop = world()
