@@ -515,7 +515,7 @@ class BrokerView:
         def is_unread(known: KnownObject) -> bool:
             return known.name.class_name not in readable or self._is_hidden(known, now)
 
-        changes = self.known.everything_shown(is_unread, now)
+        changes = self.known.everything_shown(is_unread, readable, now)
         if "vhost" in readable:
             changes += self._outside_of_hosts(now)
         return changes + self.known.without_owner(readable, now)

@@ -117,14 +117,18 @@ class KnownObjects(FormerObjects):
         self._unreported = UnreportedCreations()
         return changes
 
-    def everything_shown(self, unread: Callable[[KnownObject], bool], now: int) -> list[Change]:
+    def everything_shown(
+        self, unread: Callable[[KnownObject], bool], readable: Container[str], now: int
+    ) -> list[Change]:
         """Publish the restored objects: whatever exists has been listed, or is reported by events alone.
 
         Args:
             unread: says whether an object cannot be read, so that it may exist although no listing shows it.
+            readable: the classes that can be listed.
             now: the time (ns).
         """
-        self._unresolved.clear()
+        # An owner that cannot be listed is read by itself: then what depends on it is listed again.
+        self._unresolved.clear(lambda class_name: class_name not in readable)
         self._remembered.remove(
             lambda known: (
                 self._remembered.lacked(known)

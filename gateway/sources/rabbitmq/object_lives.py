@@ -424,10 +424,11 @@ class UnresolvedObjects:
         """Forget an object, which is known now."""
         self._objects[name.class_name].pop(name, None)
 
-    def clear(self) -> None:
-        """Forget all."""
+    def clear(self, but_for: Callable[[str], bool] = lambda _: False) -> None:
+        """Forget all, ``but_for`` those that depend on an object of such a class."""
         for objects in self._objects.values():
-            objects.clear()
+            for name in [name for name, owner in objects.items() if not but_for(owner.class_name)]:
+                del objects[name]
 
     def swept(self, class_name: str, seen: set[ObjectName]) -> None:
         """Forget the objects of a class that a complete listing lacks."""

@@ -499,6 +499,20 @@ def test_virtual_hosts_that_cannot_be_listed_are_found_in_other_listings() -> No
     assert unread(shop, "vhost") == {"/": False, "team": False}
 
 
+def test_a_queue_that_cannot_be_listed_at_the_first_start_is_found_by_its_binding() -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway", writer="writer"))
+    shop.broker.add_queue("orders")
+    shop.broker.add_exchange("till", "/")
+    shop.broker.objects["binding"]["orders",] = listed_binding(destination="orders")
+    shop.broker.failure = not_listing("queues")
+    shop.run(90)
+    assert unread(shop, "queue") == {"//orders": False}
+    assert unread(shop, "binding") == {"//till/queue/orders/key": False}
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    assert (unread(shop, "queue"), ends(shop)) == ({"//orders": False}, [])
+
+
 def test_a_name_needs_no_listing_of_virtual_hosts() -> None:
     shop = World()
     shop.broker.add_vhost("a|b")
