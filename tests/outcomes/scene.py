@@ -133,10 +133,7 @@ def scene(folder: Path, settings: BrokerSettings) -> Iterator[Scene]:
         passwords = _prepare(broker)
         with Relay(broker.ports.management) as relay:
             site, jmx_port = new_site(folder), free_tcp_port()
-            near = source(site, broker, passwords) | {
-                "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
-                "interval": "2s",
-            }
+            near = source(site, broker, passwords) | near_by(broker)
             distant = source(site, broker, passwords) | {"management": f"http://127.0.0.1:{relay.port}"}
             configure(site, {SOURCE: near, DISTANT: distant}, jmx_port, deadline="5s")
             with running_gateway(site) as gateway:
@@ -146,16 +143,20 @@ def scene(folder: Path, settings: BrokerSettings) -> Iterator[Scene]:
 
 
 @contextmanager
-def crowded_scene(there: Scene, folder: Path, max_running: int) -> Iterator[Scene]:
+def crowded_scene(
+    there: Scene, folder: Path, max_running: int, *, has_events: bool = False
+) -> Iterator[Scene]:
     """Provide another gateway at the same broker, with few and possibly long concurrent operations.
 
-    Its requests go through a relay of its own, like those of the distant source of ``there``.
+    Its requests go through a relay of its own, like those of the distant source of ``there``. Where it
+    ``has_events``, it receives those of the broker, and reads it as the near source does.
     """
     site, jmx_port = new_site(folder), free_tcp_port()
     with Relay(there.broker.ports.management) as relay:
         distant = source(site, there.broker, there.passwords) | {
             "management": f"http://127.0.0.1:{relay.port}"
         }
+        distant |= near_by(there.broker) if has_events else {}
         configure(site, {SOURCE: distant}, jmx_port, deadline="60s", max_running=max_running)
         with running_gateway(site) as gateway:
             crowded = replace(there, relay=relay, site=site, gateway=gateway, jmx_port=jmx_port)
@@ -182,6 +183,11 @@ def source(site: Site, broker: PrivateBroker, passwords: Mapping[str, str]) -> d
         "budget": 0.5,
         "writing": {"user": WRITER, "password": site.secret(passwords[WRITER])},
     }
+
+
+def near_by(broker: PrivateBroker) -> dict[str, Any]:
+    """Return the settings of a source that reads the broker every 2 s, and receives its events."""
+    return {"events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"}, "interval": "2s"}
 
 
 def configure(site: Site, sources: Mapping[str, Any], jmx_port: int, **operations: object) -> None:

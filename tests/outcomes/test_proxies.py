@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import aio_pika
@@ -15,11 +16,15 @@ from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.background import background
 from tests.components.waiting import wait_until
+from tests.hypothesis_profiles import PROVING
 from tests.outcomes.manager import Manager
-from tests.outcomes.scene import Scene
-from tests.outcomes.targets import DISTANT_ORDERS, DISTANT_SHOP, QUEUE, QUORUM, VHOST, Target, lost
+from tests.outcomes.scene import Scene, crowded_scene
+from tests.outcomes.targets import DISTANT_ORDERS, DISTANT_SHOP, LOST, QUEUE, QUORUM, VHOST, Target, lost
 
 pytestmark = pytest.mark.xdist_group("outcomes")
+
+LATER_SECONDS = 21.0
+"""More than the longest wait for an answer."""
 
 COLLECTIONS = {"queue": "queues", "policy": "policies", "exchange": "exchanges"}
 
@@ -147,6 +152,91 @@ def test_a_deletion_whose_answer_is_lost_is_applied(
         text = proved(there, target, "delete", "applied")
     assert not text or text.startswith("it is gone; before: no answer of the broker")
     assert not exists(there, target)
+
+
+@pytest.fixture(scope="module")
+def informed(there: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Provide another gateway behind a relay of its own, which receives the broker's events."""
+    folder = tmp_path_factory.mktemp("informed")
+    with crowded_scene(there, folder, max_running=4, has_events=True) as running:
+        yield running
+
+
+@pytest.fixture
+def known_queue(informed: Scene) -> Iterator[Target]:
+    """Provide a queue that it knows."""
+    target = Target("queue", (VHOST, f"{LOST}known_queue"))
+    with informed.broker.http() as http:
+        http.put(f"queues/{VHOST}/{target.names[-1]}", json={"durable": True}).raise_for_status()
+        wait_until(lambda: informed.shown(target.path), "the queue is shown")
+        yield target
+        http.delete(f"queues/{VHOST}/{target.names[-1]}")
+    wait_until(lambda: not informed.shown(target.path), "it has ended")
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "500 Internal Server Error",
+        pytest.param("", marks=pytest.mark.prove),
+        pytest.param("408 Request Timeout", marks=pytest.mark.prove),
+        pytest.param("504 Gateway Timeout", marks=pytest.mark.prove),
+    ],
+)
+def test_an_event_shows_that_a_deletion_whose_answer_is_lost_is_applied(
+    informed: Scene, known_queue: Target, status: str
+) -> None:
+    with informed.relay.answering(status, forwarded=True):
+        code, outcome, text = outcome_of(informed, known_queue, "delete")
+    assert (code, outcome) == (ExitCode.OK, "applied"), text
+    assert text.startswith("it is gone; before: no answer of the broker")
+    ended = informed.ask_log(
+        "SELECT inferred FROM log WHERE kind = 'delete' AND object_name = $name",
+        name="|".join(known_queue.names),
+    )
+    assert [row["inferred"] for row in ended][-1] is not True
+
+
+def test_a_deletion_that_was_answered_500_and_not_forwarded_is_not_applied(
+    informed: Scene, known_queue: Target
+) -> None:
+    with informed.relay.answering("500 Internal Server Error", forwarded=False):
+        code, operation_id = invoked(informed, known_queue, "delete")
+    assert code is ExitCode.UNKNOWN_OUTCOME
+    assert exists(informed, known_queue)
+    if PROVING:  # half a minute later
+        assert settled(informed, operation_id) == "not-applied"
+
+
+@pytest.mark.long
+def test_a_deletion_that_is_answered_after_the_longest_wait_is_applied(
+    informed: Scene, known_queue: Target
+) -> None:
+    """The answer is awaited for 20 s; the event has come long before."""
+    with informed.relay.stepping_in(behind=lambda: threading.Event().wait(LATER_SECONDS)):
+        code, outcome, text = outcome_of(informed, known_queue, "delete")
+    assert (code, outcome) == (ExitCode.OK, "applied"), text
+
+
+@pytest.mark.prove
+def test_what_another_user_deleted_at_that_moment_is_not_called_ours(
+    informed: Scene, known_queue: Target
+) -> None:
+    """The gateway's deletion finds nothing, and its answer is lost: the event names the other user.
+
+    For 35 s one that names the gateway's is awaited.
+    """
+
+    def delete() -> None:
+        with informed.broker.http() as http:
+            http.delete(f"queues/{VHOST}/{known_queue.names[-1]}").raise_for_status()
+
+    with (
+        informed.relay.answering("500 Internal Server Error", forwarded=True),
+        informed.relay.stepping_in(before=delete),
+    ):
+        _, outcome, text = outcome_of(informed, known_queue, "delete")
+    assert outcome == "object-gone", text
 
 
 def test_a_purge_whose_answer_is_lost_is_applied(there: Scene) -> None:
