@@ -41,11 +41,11 @@ class Watched(OperatedGateway):
     proxy: Proxy
 
     @contextmanager
-    def runs(self, state: str) -> Iterator[RunningCommand]:
-        """Run the gateway, from when its source is in a state."""
+    def runs(self, *states: str) -> Iterator[RunningCommand]:
+        """Run the gateway, from when its source is in one of these states."""
         with running("run", "--config", self.site.configuration, log=self.site.folder / "log.txt") as command:
             command.ready()
-            self.are_all(state)
+            wait_until(lambda: self.states().get("orders") in states, f"the source is {states}")
             yield command
             command.terminate()
 
@@ -70,22 +70,27 @@ class Watched(OperatedGateway):
         self.broker.rabbitmqctl("set_user_tags", self.broker.administrator.name, "administrator")
 
 
+def configured(site: Site, broker: PrivateBroker, between: Proxy) -> Site:
+    """Return a site whose gateway reads this broker through a proxy."""
+    source = {
+        "kind": "rabbitmq",
+        "management": between.url,
+        "interval": "1s",
+        "budget": 0.5,
+        "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
+        "user": broker.administrator.name,
+        "password": site.secret(broker.administrator.password),
+    }
+    source["writing"] = {key: source[key] for key in ("user", "password")}
+    site.configure(sources={"orders": source}, log={"commit_interval": "100ms"})
+    return site
+
+
 @pytest.fixture
 def watched(rabbitmq: PrivateBroker, tmp_path: Path) -> Iterator[Watched]:
     """A virtual host with a queue and its binding, and a gateway that does not run yet."""
     with proxy(rabbitmq.ports.management, kept) as before_it, new_virtual_host(rabbitmq) as virtual_host:
-        site = new_site(tmp_path)
-        source = {
-            "kind": "rabbitmq",
-            "management": before_it.url,
-            "interval": "1s",
-            "budget": 0.5,
-            "events": {"url": f"amqp://127.0.0.1:{rabbitmq.ports.amqp}"},
-            "user": rabbitmq.administrator.name,
-            "password": site.secret(rabbitmq.administrator.password),
-        }
-        source["writing"] = {key: source[key] for key in ("user", "password")}
-        site.configure(sources={"orders": source}, log={"commit_interval": "100ms"})
+        site = configured(new_site(tmp_path), rabbitmq, before_it)
         with virtual_host.http() as http:
             http.put(f"queues/{virtual_host.path}/first", json={"durable": True}).raise_for_status()
             binding = f"bindings/{virtual_host.path}/e/amq.direct/q/first"
