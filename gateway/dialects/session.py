@@ -294,6 +294,23 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
+class CalledUnseen:
+    """A console called a method of an object that does not exist for it: it has the answer, record it.
+
+    Attributes:
+        key: the class that the console named.
+        number: the number of the object within the agent; ``None`` where there is none.
+        method: the name that the console gave.
+        user_id: the caller, as the broker checked it.
+    """
+
+    key: ClassKey
+    number: int | None
+    method: str
+    user_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModifyAsked:
     """A console changes properties of an object, as one change: make it once, and report the outcome.
 
@@ -422,6 +439,7 @@ Effect: TypeAlias = (
     | WakeAt
     | Rebind
     | Called
+    | CalledUnseen
     | ModifyAsked
     | ReadAsked
     | Write

@@ -27,7 +27,7 @@ from gateway.feed.records import Record
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import SourceState
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome, Principal
 from gateway.model.times import SECOND
 from gateway.operations.audit import Audit
 from gateway.operations.operation import (
@@ -151,6 +151,10 @@ class OperationManager:
     def change_policy(self, policy: Policy) -> None:
         """Decide by another policy from now on; what is under way goes on."""
         self._planner.change_policy(policy)
+
+    def is_seen(self, principal: Principal, source: int, class_name: str, row: int) -> bool:
+        """Return whether an object exists for a principal; takes as long for one that is not there."""
+        return bool(self._planner.look_up(principal, source, class_name, row).readable)
 
     def connect(self, source: int, precheck: Precheck = lambda _message: None) -> None:
         """Send calls to the source of this number from now on; ``precheck`` returns its immediate answers."""

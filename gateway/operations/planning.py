@@ -63,6 +63,15 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """The result of looking for an object; without ``readable`` elements it is none for its principal."""
+
+    source: SourceInventory | None
+    entry: Entry | None
+    readable: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One element to set.
 
@@ -169,14 +178,11 @@ class Planner:
                 ``SOURCE_DOWN``, if the source exists for the principal, until it was read whole: a front end
                 may show an object from before the core's start.
         """
-        source, what = self._inventory.source(request.source), _row(request)
-        entry = None if source is None else source.by_row(request.class_name, request.row)
-        # Of what is not there the same is asked, so that it takes the same time.
+        found = self.look_up(
+            request.principal, request.source, request.class_name, request.row, request.stable_name
+        )
+        source, entry, readable, what = found.source, found.entry, found.readable, _row(request)
         name = "" if source is None else source.identity.name
-        schema = self._classes.any_version(request.class_name) if entry is None else entry.class_record.schema
-        stable_name = request.stable_name if entry is None else entry.record.stable_name
-        subject = Subject(name, request.class_name, stable_name)
-        readable = frozenset() if schema is None else self._readable(request.principal, subject, schema)
         is_seen = sees_source(self._policy.roles.rules_of(str(request.principal)), name)
         if source is None or entry is None or not readable:
             if source is None or not is_seen or not _is_being_read(source):
@@ -187,6 +193,24 @@ class Planner:
             text = "the object that was meant has ended, and another one has its name now"
             raise Rejected(Outcome.OBJECT_GONE, f"{text}: {what}")
         return replace(_target(request, source, entry), readable=readable)
+
+    def look_up(
+        self, principal: Principal, source_number: int, class_name: str, row: int, stable_name: str = ""
+    ) -> Found:
+        """Look for an object, and for what a principal may read of it.
+
+        Of what is not there the same is asked, by the name that is given, so that it takes the same time.
+        """
+        source = self._inventory.source(source_number)
+        entry = None if source is None else source.by_row(class_name, row)
+        schema = self._classes.any_version(class_name) if entry is None else entry.class_record.schema
+        subject = Subject(
+            "" if source is None else source.identity.name,
+            class_name,
+            stable_name if entry is None else entry.record.stable_name,
+        )
+        readable = frozenset() if schema is None else self._readable(principal, subject, schema)
+        return Found(source, entry, frozenset() if entry is None else readable)
 
     def is_being_read(self, request: OperationRequest) -> bool:
         """Return whether a request's object may be one that the core has not read again since its start."""

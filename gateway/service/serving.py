@@ -25,7 +25,7 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.election import Election, manager_queue
 from gateway.links.protection import Protection
 from gateway.links.session_driver import MessageDriver
-from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
+from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, SeesObject, Submit
 from gateway.sources.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
 from gateway.sources.rabbitmq.status import SourceStatus
@@ -92,6 +92,7 @@ class QmfServer:
         broker: the access to the broker.
         source: the source that is served.
         submit: takes operations.
+        sees: decides which objects exist for a console that calls their methods.
         clock: of the gateway.
         missed_since: the time since which the source was not read before this start (ns); 0 where it never
             was.
@@ -104,6 +105,7 @@ class QmfServer:
         broker: ServedBroker,
         source: SourceInventory,
         submit: SubmitOperation,
+        sees: SeesObject,
         clock: Clock,
         missed_since: int,
     ) -> None:
@@ -130,7 +132,7 @@ class QmfServer:
             numbered_by_facts=is_rabbitmq,
             missed_since=missed_since,
         )
-        self._role = QmfRole(config, source.by_row)
+        self._role = QmfRole(config, source.by_row, sees)
         self._driver = MessageDriver(name, self, lambda _: None, clock, Counter())
         self._election = Election(
             manager_queue(publishing.exchange), self._stand_by, reported_since=lambda: self._events_since

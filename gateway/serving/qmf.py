@@ -23,6 +23,7 @@ from gateway.dialects.qmf.statuses import UNKNOWN_OBJECT, Status
 from gateway.dialects.session import (
     Binding,
     Called,
+    CalledUnseen,
     Delivery,
     Effect,
     Event,
@@ -39,6 +40,7 @@ from gateway.dialects.session import (
 )
 from gateway.feed.operations import (
     Action,
+    FrontEndRefusal,
     InvokeMethod,
     OperationAnswer,
     OperationRecord,
@@ -117,6 +119,12 @@ class InventoryObject(Protocol):
 FindObject: TypeAlias = Callable[[str, int], InventoryObject | None]
 """Returns the living object of the served source that has a row number in a class (``package:name``)."""
 
+SeesObject: TypeAlias = Callable[[Principal, int, str, int], bool]
+"""Returns whether an object exists for a principal: source, class (``package:name``), row (0: no object).
+
+See `gateway.operations.manager.OperationManager.is_seen`.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class RoleConfig:
@@ -159,10 +167,12 @@ class QmfRole:
     Args:
         config: the settings.
         find: returns an object of the source.
+        sees: decides which objects exist for a console that calls their methods.
     """
 
-    def __init__(self, config: RoleConfig, find: FindObject) -> None:
-        self.session = AgentSession(config.session, ())
+    def __init__(self, config: RoleConfig, find: FindObject, sees: SeesObject) -> None:
+        self.session = AgentSession(config.session, (), sees=self._is_seen)
+        self._sees = sees
         self.is_serving = False
         self._config = config
         self._find = find
@@ -488,6 +498,8 @@ class QmfRole:
             match effect:
                 case Called():
                     effects += self._called(effect, now)
+                case CalledUnseen():
+                    effects.append(self._called_unseen(effect))
                 case ReadAsked():
                     action = ReadFresh()
                     asked = _Asked(effect.handle, effect.number, None)
@@ -541,20 +553,49 @@ class QmfRole:
             return [*self.session.method_done(called.handle, Status.UNKNOWN_OBJECT, gone)]
         inputs = [one for one in method.arguments if one.direction is not Direction.OUT]
         arguments = {
-            argument.name: self._link(value) for argument, value in zip(inputs, called.arguments, strict=True)
+            argument.name: self._link(value, called.user_id)
+            for argument, value in zip(inputs, called.arguments, strict=True)
         }
         outputs = tuple(one for one in method.arguments if one.direction is not Direction.IN)
         asked = _Asked(called.handle, called.number, outputs)
         action = InvokeMethod(called.method, arguments)
         return self._submit(asked, action, called.user_id, called.deadline - now)
 
-    def _link(self, value: Value | None) -> FeedValue | None:
-        """Return ``value`` with a link in place of an object id; that of an unknown id has no object."""
+    def _is_seen(self, user: str, key: ClassKey, number: int | None) -> bool:
+        class_name, row = (self._named_class(key), 0) if number is None else self._rows[number]
+        return self._sees(self._principal(user), self._config.source, class_name, row)
+
+    def _called_unseen(self, called: CalledUnseen) -> Submit:
+        """Let a call that was answered as one of no object be recorded, with its object where it has one."""
+        number = called.number
+        class_name, row = (self._named_class(called.key), 0) if number is None else self._rows[number]
+        refusal = FrontEndRefusal(Outcome.OBJECT_GONE, "there is no such object", called.method)
+        self._requests += 1
+        where = (self._principal(called.user_id), self._config.source, class_name, row)
+        return Submit(
+            OperationRequest(self._requests, *where, InvokeMethod(called.method, {}), 0, refusal=refusal)
+        )
+
+    def _named_class(self, key: ClassKey) -> str:
+        """Return the class that a console named; empty where this role serves no such class."""
+        is_served = (key.package, key.name) in self.session.objects.classes
+        return f"{key.package}:{key.name}" if is_served else ""
+
+    def _principal(self, user: str) -> Principal:
+        return Principal("qmf", user, self._config.name)
+
+    def _link(self, value: Value | None, user: str) -> FeedValue | None:
+        """Return ``value`` with a link in place of an object id.
+
+        The link has no class or object where the id is unknown, and where the user does not see its object.
+        """
         if not isinstance(value, Reference):
             return value
         found = self._rows.get(int(value.native_id.rpartition("-")[2] or 0))
         known = None if found is None else self._find(*found)
-        if found is None or known is None:
+        where = ("", 0) if found is None else found
+        is_seen = self._sees(self._principal(user), self._config.source, *where)
+        if found is None or known is None or not is_seen:
             return ObjectLink("", 0, value.native_id)
         return ObjectLink(*found, known.record.stable_name)
 
@@ -562,9 +603,7 @@ class QmfRole:
         class_name, row = self._rows[asked.number]
         self._requests += 1
         self._asked[self._requests] = asked
-        principal = Principal("qmf", user, self._config.name)
-        source = self._config.source
-        where = (principal, source, class_name, row)
+        where = (self._principal(user), self._config.source, class_name, row)
         request = OperationRequest(self._requests, *where, action, timeout, ends=self._last_end)
         return [Submit(request)]
 

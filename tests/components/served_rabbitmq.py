@@ -82,7 +82,8 @@ class ServedRabbitMq:
         )
         self._operations.connect(self._served.identity.number, self._precheck)
         number = self._served.identity.number
-        self.role = QmfRole(RoleConfig(session, number, "agent", numbered_by_facts=True), self._served.by_row)
+        config = RoleConfig(session, number, "agent", numbered_by_facts=True)
+        self.role = QmfRole(config, self._served.by_row, self._operations.is_seen)
 
     @property
     def bindings(self) -> tuple[Binding, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,11 @@ import msgspec
 import pytest
 
 from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.qmf.fields import NO_HASH, ObjectId
+from gateway.dialects.qmf.messages import MethodRequest
 from gateway.dialects.session import Answered, Delivery, Effect, LinkUp, Observed, Send, TimerExpired
 from gateway.feed.operations import (
     InvokeMethod,
@@ -24,6 +28,7 @@ from gateway.feed.operations import (
     ReadFresh,
 )
 from gateway.feed.records import Batch
+from gateway.feed.values import ObjectLink
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import (
@@ -48,6 +53,8 @@ from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
 from tests.components.opened_index import opened_index
 
 USER = "monitor"
+SECONDS_3 = b"\0\0\0\3"
+"""The arguments of ``measure(3)``."""
 PUMP = ClassSchema(
     ClassKey("plant", "pump", b"v1"),
     properties=(Element("name", ValueType.STRING, index=True), Element("label", ValueType.STRING)),
@@ -60,6 +67,7 @@ PUMP = ClassSchema(
                 Argument("result", ValueType.U64, direction=Direction.OUT),
             ),
         ),
+        Method("join", (Argument("other", ValueType.REFERENCE, direction=Direction.IN),)),
     ),
 )
 VALVE = ClassSchema(
@@ -106,6 +114,7 @@ class Plant:
         seen: observations of the console.
         requests: operations that the role submitted.
         answers: answers to the console's own calls and reads.
+        unseen: rows of objects that do not exist for the console.
     """
 
     def __init__(self, folder: Path, *, numbered_by_facts: bool = False, missed_since: int = 0) -> None:
@@ -125,7 +134,12 @@ class Plant:
             numbered_by_facts=numbered_by_facts,
             missed_since=missed_since,
         )
-        self.role = QmfRole(config, self.source.by_row)
+        self.unseen: set[int] = set()
+        self.role = QmfRole(
+            config,
+            self.source.by_row,
+            lambda _principal, _source, _class_name, row: bool(row) and row not in self.unseen,
+        )
         self.console = ConsoleSession(ConsoleConfig(trusted_users=frozenset({USER})))
         self.console_does(self.console.handle(LinkUp("reply"), self.now))
         self.do(self.role.handle(LinkUp(""), self.now))
@@ -402,13 +416,65 @@ def test_a_call_that_no_rule_allows_is_refused_with_its_reason(plant: Plant) -> 
     assert "no rule under operations.allow" in answer.text
 
 
-def test_an_object_that_the_console_does_not_see_is_answered_like_one_that_is_not_there(plant: Plant) -> None:
+def test_an_object_that_a_console_does_not_see_any_more_is_answered_like_one_that_is_not_there(
+    plant: Plant,
+) -> None:
     plant.is_read(pump())
     plant.call(3)
     plant.answered(Outcome.OBJECT_GONE, "there is no such object: row 1 of plant:pump", operation_id="")
     (answer,) = plant.answers
     # As qpidd answers an object id that does not exist.
     assert (answer.outcome, answer.text, answer.code) == (Outcome.OBJECT_GONE, "UnknownObject", 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "method", "arguments", "age"),
+    [
+        (PUMP.key, "measure", SECONDS_3, 0),
+        (PUMP.key, "explode", b"", 0),
+        (PUMP.key, "measure", b"\0", 0),
+        (VALVE.key, "measure", SECONDS_3, 0),
+        (ClassKey("sewer", "lid", b"v1"), "open", b"", 0),
+        (PUMP.key, "measure", SECONDS_3, 60 * SECOND),
+    ],
+    ids=["right", "unknown-method", "wrong-arguments", "another-class", "unknown-class", "late"],
+)
+def test_whatever_is_called_of_an_object_that_a_console_does_not_see_the_answer_is_that_of_no_object(
+    plant: Plant, key: ClassKey, method: str, arguments: bytes, age: int
+) -> None:
+    """The answer must not depend on what the object is, so nothing of the call is checked."""
+    plant.is_read(pump())
+    seen = ObjectId.parse(plant.objects()[-1].native_id)
+    plant.unseen = {1}
+    answers, records = [], []
+    for object_id in (seen, ObjectId.of(sequence=0, number=0xDEAD)):
+        request = write(MethodRequest(7, object_id, replace(key, hash=NO_HASH), method, arguments))
+        delivery = Delivery("qmf.default.direct", "broker", request, "reply", USER, timestamp=plant.now - age)
+        effects = plant.role.handle(delivery, plant.now)
+        answers.append([one for one in effects if isinstance(one, Send)])
+        records += [one.request for one in effects if isinstance(one, Submit)]
+    assert answers[0] == answers[1]
+    (reply,) = answers[0]
+    assert b"UnknownObject" in reply.body
+    # Both cost a record, which is made behind the answer, and names the object where there is one.
+    assert [one.row for one in records] == [1, 0]
+    assert {one.principal for one in records} == {Principal("qmf", USER, "agent")}
+    assert [one.refusal and one.refusal.outcome for one in records] == [Outcome.OBJECT_GONE] * 2
+
+
+def test_an_argument_that_means_an_object_that_the_console_does_not_see_means_no_object(plant: Plant) -> None:
+    plant.is_read(pump(), pump("line-2#8"))
+    first, second = map(ObjectId.parse, dict.fromkeys(one.native_id for one in plant.objects()))
+    plant.unseen = {2}
+    for number, other in enumerate((first, second, ObjectId.of(sequence=0, number=0xDEAD))):
+        arguments = struct.pack(">QQ", other.prefix, other.number)
+        request = write(MethodRequest(number, first, replace(PUMP.key, hash=NO_HASH), "join", arguments))
+        delivery = Delivery("qmf.default.direct", "broker", request, "reply", USER)
+        plant.do(plant.role.handle(delivery, plant.now))
+    actions = [one.action for one in plant.requests]
+    links = [one.arguments["other"] for one in actions if isinstance(one, InvokeMethod)]
+    places = [(one.class_name, one.row) for one in links if isinstance(one, ObjectLink)]
+    assert places == [("plant:pump", 1), ("", 0), ("", 0)]
 
 
 def test_an_outcome_that_is_found_out_late_reaches_the_console(plant: Plant) -> None:

@@ -10,8 +10,9 @@ creations and deletions, and sends what is returned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 from uuid import UUID
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
@@ -50,6 +51,7 @@ from gateway.dialects.qmf.statuses import FAILED
 from gateway.dialects.session import (
     Binding,
     Called,
+    CalledUnseen,
     Delivery,
     Effect,
     Event,
@@ -98,6 +100,13 @@ class AgentConfig:
     rereads: bool = False
 
 
+SeesObject: TypeAlias = Callable[[str, ClassKey, int | None], bool]
+"""Returns whether an object exists for a user: its class as the user named it, and its number.
+
+It is also asked for an object that is not there (``None``), so that both take the same time.
+"""
+
+
 class AgentSession:
     """An AM2 agent and management broker, without I/O.
 
@@ -105,14 +114,20 @@ class AgentSession:
         config: see `AgentConfig`.
         classes: the classes to serve. Their hashes are computed, `with_marks` is applied.
         events: the events to serve.
-
+        sees: decides whose calls reach which objects. Whatever is called of an object that a user does not
+            see is answered as for one that does not exist, and both leave a `CalledUnseen`. Without it, all
+            objects exist for all users.
 
     Raises:
         LocalProtocolError: AM2 cannot express one of the classes or events.
     """
 
     def __init__(
-        self, config: AgentConfig, classes: Iterable[ClassSchema], events: Iterable[EventSchema] = ()
+        self,
+        config: AgentConfig,
+        classes: Iterable[ClassSchema],
+        events: Iterable[EventSchema] = (),
+        sees: SeesObject | None = None,
     ) -> None:
         self._config = config
         # Sequence 0 marks ids that outlive restarts, so no boot may lead to it.
@@ -132,6 +147,7 @@ class AgentSession:
             self.learn_event(schema)
         self._distrust = ""
         self._calls = AgentCalls(config.call_deadline)
+        self._sees = sees
         self._late_answers: list[Send] = []
 
     def bindings(self) -> tuple[Binding, ...]:
@@ -446,7 +462,7 @@ class AgentSession:
                 asked = self._calls.asked(message, single, delivery, now)
                 yield asked if isinstance(asked, ReadAsked) else self._reply(reply_to, asked)
         elif isinstance(message, MethodRequest):
-            yield self._call(message, delivery, now)
+            yield from self._call(message, delivery, now)
         elif isinstance(message, AttachRequest):
             yield self._reply(
                 reply_to, CommandComplete(message.sequence, FAILED, "Remote agents are not served here")
@@ -468,9 +484,17 @@ class AgentSession:
             yield self._reply_octets(reply_to, body)
         yield self._reply(reply_to, CommandComplete(query.sequence))
 
-    def _call(self, request: MethodRequest, delivery: Delivery, now: int) -> Effect:
-        called = self._calls.called(request, self._objects.find(request.object_id), delivery, now)
-        return called if isinstance(called, Called | Note) else self._reply(delivery.reply_to, called)
+    def _call(self, request: MethodRequest, delivery: Delivery, now: int) -> Iterator[Effect]:
+        target, user = self._objects.find(request.object_id), delivery.user_id
+        if self._sees is not None:
+            number = None if target is None else target.object_id.number
+            if not self._sees(user, request.key, number) or number is None:
+                # Before anything is checked: a refusal of the method or its arguments shows the object.
+                yield self._reply(delivery.reply_to, agent_calls.unknown_object(request))
+                yield CalledUnseen(request.key, number, request.method, user)
+                return
+        called = self._calls.called(request, target, delivery, now)
+        yield called if isinstance(called, Called | Note) else self._reply(delivery.reply_to, called)
 
     def _reply(self, reply_to: str, message: Message) -> Send:
         return self._reply_octets(reply_to, write(message, self._definitions))

@@ -93,7 +93,7 @@ class AgentCalls:
         """Check a call; return the call for the program, or qpidd's answer to an invalid call."""
         sequence = request.sequence
         if target is None:
-            return MethodResponse(sequence, Status.UNKNOWN_OBJECT, UNKNOWN_OBJECT)
+            return unknown_object(request)
         try:
             arguments = _understood(request, target)
         except _RefusedError as refused:
@@ -175,6 +175,11 @@ class AgentCalls:
         while known and (now - next(iter(known.values())) > REMEMBERED_FOR or len(known) >= REMEMBERED):
             known.popitem(last=False)
         return call in known
+
+
+def unknown_object(request: MethodRequest) -> MethodResponse:
+    """Return qpidd's answer to a call on an object id that it does not know."""
+    return MethodResponse(request.sequence, Status.UNKNOWN_OBJECT, UNKNOWN_OBJECT)
 
 
 def response(waiting: Waiting, status: int, text: str, outputs: Values) -> MethodResponse:

@@ -403,6 +403,7 @@ class _Core:
             ),
             source,
             self._operations.submit,
+            self._manager.is_seen,
             self._clock,
             0 if context.durable_context is None else context.durable_context.last.complete_until(name),
         )

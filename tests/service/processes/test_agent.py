@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from time import perf_counter
 from typing import Any
+from uuid import uuid4
 
 import aio_pika
 import pytest
@@ -21,8 +24,13 @@ from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
 from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig, HeartbeatRules
+from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.fields import NO_HASH, ObjectId
+from gateway.dialects.qmf.messages import MethodRequest, MethodResponse
+from gateway.dialects.qmf.statuses import Status
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.session_driver import MessageDriver
@@ -44,8 +52,15 @@ from gateway.protection.keys import Use, generated
 from gateway.service.processes.agent import run_agent
 from gateway.service.processes.lifeline import Lifeline
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
+from gateway.sources.rabbitmq.rights import (
+    DIRECT_EXCHANGE,
+    MANAGEMENT_VHOST,
+    agent_rights,
+    gateway_rights,
+)
+from tests.components.alike import SURELY_DIFFERENT, rank_sum
 from tests.components.waiting import until
+from tests.eventlog.reading import of_kind, read_log
 from tests.hypothesis_profiles import PROVING
 
 pytestmark = pytest.mark.xdist_group("lent broker")
@@ -54,6 +69,7 @@ PROMPT = (5 if PROVING else 30) * SECOND
 """The maximum delay of an event (ns), alarm or not; the longer where other tests keep the machine busy."""
 ALARM_SECONDS = 60.0 if PROVING else 6.0
 CYCLES = 10 if PROVING else 2
+HIDDEN = 500 if PROVING else 40
 _SILENCE = (2 if PROVING else 10) * SECOND
 # The agent speaks each second; an interval that is derived from that is too short for a busy machine.
 HEARTBEATS = HeartbeatRules(interval=_SILENCE, shortest=_SILENCE)
@@ -117,11 +133,12 @@ class Console:
 
 @dataclass(frozen=True)
 class Site:
-    """A broker with an agent and a console, each in its own right."""
+    """A broker with an agent and a console, each in its own right, and the user of the console."""
 
     broker: PrivateBroker
     console: Console
     bodies: list[bytes]
+    user: Credentials
 
     async def alarm(self, *, raised: bool) -> None:
         watermark = "0.0000001" if raised else "0.6"
@@ -139,11 +156,17 @@ class Site:
 
 @asynccontextmanager
 async def site(
-    broker: PrivateBroker, folder: Path, tag: str = "management", *, protected: bool = False
+    broker: PrivateBroker,
+    folder: Path,
+    tag: str = "management",
+    *,
+    protected: bool = False,
+    policy: Mapping[str, object] | None = None,
 ) -> AsyncIterator[Site]:
     """Provide an agent in its process's own function, a console on a link, and a counter of all messages.
 
     The agent reads as one user and publishes as another, who has ``tag``. ``protected``: all bodies are.
+    ``policy``: the roles, as in a configuration.
     """
     agent, gateway = Credentials.generate("agent"), Credentials.generate("gateway")
     with broker.http() as client:
@@ -170,6 +193,7 @@ async def site(
         {
             "version": 1,
             "state": {"folder": "state"},
+            "policy": policy or {},
             "agents": {
                 "shop": {
                     "kind": "rabbitmq",
@@ -208,7 +232,7 @@ async def site(
         try:
             await until(lambda: console.synchronised and console.schemas, "the console knows everything")
             await until(lambda: console.heartbeats, "the agent speaks")
-            yield Site(broker, console, bodies)
+            yield Site(broker, console, bodies, gateway)
         finally:
             for task in running:
                 task.cancel()
@@ -351,6 +375,67 @@ async def test_a_publisher_without_the_tag_is_silent_under_an_alarm_and_the_log_
             await until(lambda: shop.console.received("memoryAlarmCleared"), "events are heard again")
             assert len(shop.console.received("memoryAlarmSet")) == 1
     assert "tag 'management'" in str(_lines(logs, "blocked")[0]["detail"])
+
+
+async def test_a_console_does_not_find_out_which_objects_it_does_not_see(
+    lent_rabbitmq: PrivateBroker, tmp_path: Path
+) -> None:
+    """Answers, and their times, are those of ids that no object has; the record has the object."""
+    hidden = [f"hidden-{number}" for number in range(HIDDEN)]
+    exchange = {"vhost": "/", "type": "fanout", "durable": False, "auto_delete": False, "arguments": {}}
+    definitions = {"exchanges": [exchange | {"name": name, "internal": False} for name in hidden]}
+    with lent_rabbitmq.http() as client:
+        client.post("definitions", json=definitions).raise_for_status()
+    roles = {"curious": {"allow": [{"classes": ["rabbitmq:queue"], "read": ["*"], "invoke": ["*"]}]}}
+    policy = {"roles": roles, "principals": {"qmf:*": ["curious"]}}
+    async with site(lent_rabbitmq, tmp_path, policy=policy) as shop, calling(shop) as call:
+        exchanges = shop.console.exchanges
+        await until(lambda: exchanges.keys() >= set(hidden), "the exchanges are published")
+        ids = [ObjectId.parse(exchanges[name]) for name in hidden]
+        took: dict[bool, list[float]] = {True: [], False: []}
+        answers = set()
+        for number, one in enumerate(ids):
+            pair = (one, replace(one, number=one.number ^ 0xDEAD))
+            for object_id in pair if number % 2 else reversed(pair):
+                method = "explode" if number % 3 else "delete"
+                began = perf_counter()
+                answers.add(await call(object_id, method))
+                took[object_id is one].append(perf_counter() - began)
+    assert answers == {(Status.UNKNOWN_OBJECT, "UnknownObject", b"")}
+    assert abs(rank_sum(took[True], took[False])) < SURELY_DIFFERENT
+    records = list(read_log(tmp_path / "state" / "agents" / "shop" / "log"))
+    attempted = [str(one.get("object_name")) for one in of_kind(records, "operation")]
+    assert any(name.startswith("/|hidden-0#") for name in attempted), "the true record"
+
+
+@asynccontextmanager
+async def calling(shop: Site) -> AsyncIterator[Callable[[ObjectId, str], Awaitable[tuple[int, str, bytes]]]]:
+    """Provide a function that calls a method of an exchange as the console; returns the answer."""
+    user = shop.user
+    sequences = itertools.count(1)
+    where = {"host": "127.0.0.1", "port": shop.broker.ports.amqp, "virtualhost": MANAGEMENT_VHOST}
+    async with await aio_pika.connect(**where, login=user.name, password=user.password) as connection:
+        channel = await connection.channel()
+        own = f"amqp-gateway.{uuid4()}"
+        queue = await channel.declare_queue(own, exclusive=True)
+        await queue.bind(DIRECT_EXCHANGE, own)
+        requests = await channel.get_exchange("qpid.management", ensure=False)
+        bodies: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def received(message: AbstractIncomingMessage) -> None:
+            bodies.put_nowait(message.body)
+
+        await queue.consume(received, no_ack=True)
+
+        async def call(object_id: ObjectId, method: str) -> tuple[int, str, bytes]:
+            key = ClassKey("rabbitmq", "exchange", NO_HASH)
+            body = write(MethodRequest(next(sequences), object_id, key, method))
+            await requests.publish(aio_pika.Message(body, reply_to=own, user_id=user.name), "broker")
+            (answer,) = read_body(await bodies.get(), Definitions())
+            assert isinstance(answer, MethodResponse)
+            return answer.status, answer.text, answer.arguments
+
+        yield call
 
 
 def _lines(logs: list[Any], event: str) -> list[Any]:
