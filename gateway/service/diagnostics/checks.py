@@ -91,7 +91,7 @@ def check_files(loaded: LoadedConfiguration) -> FileRemarks:
     try:
         check_owners(loaded.state_folder)
         known = load_with_overrides(loaded.mapping_files, loaded.override_files)
-        patterns = check_patterns(loaded, known.mappings)
+        patterns = check_patterns(loaded, known.mappings, known.overrides)
         _check_trusted_files(loaded)
         if settings.snmp.community is not None:
             settings.snmp.community.read(folder)

@@ -141,7 +141,7 @@ class ConfigurationReload:
         known = load_with_overrides(wanted.mapping_files, wanted.override_files)
         if wanted.mapping_files or wanted.override_files:
             _check(known)
-        check_patterns(wanted, known.mappings)
+        check_patterns(wanted, known.mappings, known.overrides)
         if wanted.settings.snmp.enabled:
             read_communities(wanted, StateFolder(self._running.state_folder))
         return self._running.reloaded(wanted), changes(wanted, self._running)

@@ -94,6 +94,60 @@ def test_what_matches_something_is_none(site: Site, rule: dict[str, Any]) -> Non
     assert not remarks(site, RABBITMQ, rule)
 
 
+DANGEROUS = "grants nothing: what it matches is dangerous, and has to be named in full"
+PRIVATE = "grants nothing: what it matches is private, and takes a rule with 'private: true'"
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (
+            {"classes": [QUEUE], "invoke": ["sync", "purg*"]},
+            f"invoke.1: 'purg*' {DANGEROUS} (purge)",
+        ),
+        (
+            {"classes": ["rabbitmq:vhost"], "write": ["maxC*"]},
+            f"write.0: 'maxC*' {DANGEROUS} (maxConnections)",
+        ),
+        (
+            {"classes": ["rabbitmq:connection"], "read": ["state", "peer[HP]o*"]},
+            f"read.1: 'peer[HP]o*' {PRIVATE} (peerHost, peerPort)",
+        ),
+        (
+            {"subscribe": ["gateway:policy*"]},
+            f"subscribe.0: 'gateway:policy*' {PRIVATE} (gateway:policyChanged)",
+        ),
+    ],
+)
+def test_what_grants_nothing_is_an_error(site: Site, rule: dict[str, Any], said: str) -> None:
+    assert wrong(site, rule) == f"policy.roles.shop.allow.0.{said}"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"classes": [QUEUE], "invoke": ["purge"]},
+        {"classes": ["rabbitmq:connection"], "read": ["peer[HP]o*"], "private": True},
+        {"classes": ["rabbitmq:*"], "read": ["*"], "invoke": ["*"]},
+    ],
+)
+def test_what_grants_something_of_what_it_matches_is_none(site: Site, rule: dict[str, Any]) -> None:
+    assert not remarks(site, RABBITMQ, rule)
+
+
+def test_a_pattern_of_everything_that_grants_nothing_today_is_a_remark(site: Site) -> None:
+    """The next version may have more that it matches."""
+    (line,) = remarks(site, RABBITMQ, {"classes": ["rabbitmq:user"], "read": ["*"]})
+    assert "gateway.yaml:" in line
+    assert "read.0: '*' grants nothing: what it matches is private, and takes a rule with 'private" in line
+
+
+def test_a_rule_that_denies_needs_no_names(site: Site) -> None:
+    policy = {"roles": {"shop": {"deny": [{"classes": [QUEUE], "invoke": ["purg*"]}]}}}
+    site.configure(sources={"orders": RABBITMQ}, policy=policy)
+    assert not check_patterns(load_configuration(site.configuration), load_mappings(()))
+
+
 def test_what_an_agent_may_report_is_a_remark(site: Site) -> None:
     """Classes of agents are known at run time only; a class of RabbitMQ is known in any case."""
     (line,) = remarks(site, QMF, {"read": ["mesages"]})
