@@ -279,6 +279,7 @@ class ObjectLifecycle:
         record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
         lost: Mapping[int, FeedValue] = NONE_LOST
         if self._matcher.goes_on(entry, seen):
+            record = msgspec.structs.replace(record, counting=seen.counting)  # what it inherited is known
             record, lost = in_other_version(entry, record, class_record.schema)
         else:
             # Another incarnation of what it describes has counted from zero, unless its source knows better.
@@ -526,6 +527,8 @@ class ObjectLifecycle:
     def _record(
         self, seen: ObjectSeen, class_record: ClassRecord, row: int, name: str, *, durable: bool, now: int
     ) -> ObjectRecord:
+        if seen.inherited and self._restored.same(class_record.schema.class_name, seen) is not None:
+            seen = dataclasses.replace(seen, inherited=False)  # its counters go on from those in the log
         return new_record(
             seen,
             class_record,

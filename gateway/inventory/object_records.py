@@ -72,7 +72,7 @@ def new_record(  # noqa: PLR0913  what a record has and no report
         values=values,
         presumed=seen.presumed,
         unread_since=seen.unread_since or 0,
-        counting=seen.counting,
+        counting=Counting.UNKNOWN if seen.inherited else seen.counting,
     )
 
 
@@ -94,7 +94,9 @@ def update_record(entry: Entry, seen: ObjectSeen, link: FindLink, now: int) -> U
     if seen.statistics is not None:
         _compare(record.values, seen.statistics, len(schema.properties), link, values, absent)
     sampled = seen.sampled or now  # without a sample time, receipt stands for it
-    is_cut = seen.counting is not Counting.GO_ON or _any_fell(entry, values)
+    is_first = seen.statistics is not None and not record.statistics_sampled
+    counting = Counting.UNKNOWN if seen.inherited and is_first else seen.counting
+    is_cut = counting is not Counting.GO_ON or _any_fell(entry, values)
     return UpdateRecord(
         source=record.source,
         class_number=record.class_number,
@@ -105,7 +107,7 @@ def update_record(entry: Entry, seen: ObjectSeen, link: FindLink, now: int) -> U
         changed=now if property_changed else record.changed,
         values=values,
         absent=tuple(absent),
-        counting=seen.counting,
+        counting=counting,
     )
 
 
@@ -185,6 +187,7 @@ def merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:
         statistics=later.statistics if later.statistics is not None else earlier.statistics,
         unread_since=later.unread_since if later.unread_since is not None else earlier.unread_since,
         counting=max(earlier.counting, later.counting),
+        inherited=earlier.inherited or later.inherited,
     )
 
 

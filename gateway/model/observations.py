@@ -74,6 +74,8 @@ class ObjectSeen:
     clock), although it reads others, and nothing shows that it ended; 0 while it can, ``None`` where this
     message did not carry that.
     ``counting``: how its counters relate to the earlier ones, those of before a restart included.
+    ``inherited``: they may have begun with the counts of another object, so that the first values of a new
+    one are not known to be counted; it is said as long as the object lives.
     """
 
     key: ClassKey
@@ -90,6 +92,7 @@ class ObjectSeen:
     presumed: bool = False
     unread_since: int | None = 0
     counting: Counting = Counting.GO_ON
+    inherited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

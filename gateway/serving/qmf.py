@@ -62,7 +62,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.own_events import PACKAGE as OWN_PACKAGE
-from gateway.model.observations import TRUSTED, Severity
+from gateway.model.observations import TRUSTED, Counting, Severity
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction
 from gateway.model.times import SECOND
@@ -185,6 +185,7 @@ class QmfRole:
         self._numbers: dict[tuple[str, int], int] = {}
         self._rows: dict[int, tuple[str, int]] = {}
         self._unnamed: set[tuple[str, int]] = set()
+        self._inherited: set[int] = set()  # numbers of objects that may count on where others ended
         self._ended: OrderedDict[tuple[str, int], int] = OrderedDict()
         self._backlog: EventBacklog[Send] = EventBacklog()
         self._lost_event: EventClassRecord | None = None
@@ -301,6 +302,8 @@ class QmfRole:
             if number in self._rows:
                 return [Note("unservable-object", f"{record.stable_name}: its number is that of another")]
             self._numbers[key], self._rows[number] = number, key
+            if record.counting is Counting.UNKNOWN:
+                self._inherited.add(number)
         effects = self._put(record, schema, number)
         if is_new and self.is_serving:
             self._flush_at = self._flush_at or now + self._config.flush_delay
@@ -335,7 +338,14 @@ class QmfRole:
             values = values[:count] + (None,) * len(schema.statistics)
         sampled = record.statistics_sampled or record.properties_sampled
         managed = ManagedObject(
-            schema.key, number, record.created, values[:count], values[count:], sampled, stale_since
+            schema.key,
+            number,
+            record.created,
+            values[:count],
+            values[count:],
+            sampled,
+            stale_since,
+            number in self._inherited,
         )
         try:
             self.session.put(managed)
@@ -362,6 +372,7 @@ class QmfRole:
     def _remove(self, key: tuple[str, int], deleted: int, now: int) -> None:
         number = self._numbers.pop(key)
         del self._rows[number]
+        self._inherited.discard(number)
         self._ended[key] = number
         if len(self._ended) > _ENDED:
             self._ended.popitem(last=False)

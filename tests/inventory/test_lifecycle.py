@@ -285,6 +285,35 @@ def test_what_a_source_says_of_its_counters_is_a_discontinuity_whatever_their_va
     assert (update.reset, update.counting) == (NOW + 9 * SECOND, Counting.GO_ON), "that was said already"
 
 
+@pytest.mark.parametrize("has_statistics", [True, False])
+def test_first_values_that_may_be_inherited_are_unknown_and_later_ones_go_on(
+    playbook: Playbook, *, has_statistics: bool
+) -> None:
+    """The agent says so with each report, as a console may miss any of them."""
+    playbook.synchronise(vhost("/", "v1"))
+    first = replace(statistics("q1", 0, 500), inherited=True)
+    whole = replace(queue("a", "q1", published=500), inherited=True)
+    reports = (whole,) if has_statistics else (replace(whole, statistics=None, inherited=False), first)
+    records = [record for report in reports for record in playbook.publish(report)]
+    countings = [one.counting for one in records if isinstance(one, ObjectRecord | UpdateRecord)]
+    assert countings[-1] is Counting.UNKNOWN
+    later = replace(statistics("q1", 0, 507), inherited=True)
+    assert [one.counting for one in of(UpdateRecord, playbook.publish(later))] == [Counting.GO_ON]
+    grown = replace(in_wider(queue("a", "q1", published=510)), inherited=True)
+    records = of(ObjectRecord, playbook.publish(ClassLearned(WIDER), grown))
+    assert [one.counting for one in records] == [Counting.GO_ON]
+
+
+def test_an_incarnation_that_may_have_inherited_its_counts_has_not_counted_from_zero(
+    playbook: Playbook,
+) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("orders", "q1", published=99))
+    after = replace(queue("orders", "q5", published=120), inherited=True)
+    records = playbook.synchronise(vhost("/", "v1"), after, restarted=True)
+    shown = [one for one in of(ObjectRecord, records) if one.stable_name == "/|orders"]
+    assert [one.counting for one in shown] == [Counting.UNKNOWN]
+
+
 def test_another_incarnation_has_counted_from_zero(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("orders", "q1", published=99))
     records = playbook.synchronise(vhost("/", "v1"), queue("orders", "q5", published=120), restarted=True)

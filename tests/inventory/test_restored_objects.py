@@ -18,7 +18,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import ObjectLink
 from gateway.inventory.restored_objects import RestoredObject
-from gateway.model.observations import ClassLearned, ObjectSeen, ResyncBegan, ResyncEnded
+from gateway.model.observations import ClassLearned, Counting, ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassSchema
 from gateway.model.times import SECOND
 from tests.inventory.playbook import NOW, Playbook, connection, of, queue, vhost
@@ -62,6 +62,19 @@ def test_an_end_reported_before_anything_is_read_has_the_name_and_row_of_its_obj
     (born,), (end,) = of(ObjectRecord, records), of(DeleteRecord, records)
     assert (born.stable_name, born.row, born.parent) == ("/|orders", row, ObjectLink("shop:vhost", 1, "/"))
     assert (end.stable_name, end.row, end.deleted) == ("/|orders", row, NOW - SECOND)
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the same", "another one"])
+def test_only_what_is_new_may_have_inherited_its_counts(tmp_path: Path, *, same: bool) -> None:
+    first = Playbook(tmp_path)
+    first.synchronise(vhost("/", "v1"), queue("orders", "q1"))
+    playbook = returned(tmp_path, *remembered(first))
+
+    seen = replace(queue("orders", "q1" if same else "q2", published=700), inherited=True)
+    playbook.synchronise(vhost("/", "v1"), seen)
+
+    expected = Counting.GO_ON if same else Counting.UNKNOWN
+    assert playbook.objects()["/|orders"].counting is expected
 
 
 def lose_durable_rows(state: Path) -> None:

@@ -34,6 +34,7 @@ from gateway.inventory.inventory import Inventory
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
+    Counting,
     EventLearned,
     EventSeen,
     HeartbeatSeen,
@@ -280,6 +281,22 @@ def test_what_its_source_cannot_read_is_stale_and_without_statistics(plant: Plan
     assert plant.shown() == (since, None)
     plant.observed(pump())
     assert plant.shown() == (0, 5)
+
+
+@pytest.mark.parametrize("counting", Counting)
+def test_an_object_that_may_count_on_where_another_one_ended_is_marked_as_long_as_it_lives(
+    plant: Plant, counting: Counting
+) -> None:
+    """AM2 cannot say so, and a console takes the first values of a new object for counted."""
+    plant.is_read()
+    plant.observed(replace(pump(), counting=counting))
+    plant.observed(pump(turns=9))
+    reported = {one.statistics: one.inherited for one in plant.objects() if one.statistics is not None}
+    is_marked = counting is Counting.UNKNOWN
+    assert reported == {(5,): is_marked, (9,): is_marked}
+    plant.observed(pump(deleted=plant.now))
+    plant.observed(pump("line-1#8"))
+    assert not plant.objects()[-1].inherited, "another one"
 
 
 def test_a_class_that_is_not_confirmed_in_time_is_stale_and_without_statistics(plant: Plant) -> None:

@@ -61,6 +61,7 @@ class ManagedObject:
         sampled: the time at which the values were read, nanoseconds since 1970-01-01 UTC.
         stale_since: the time since which the values are not confirmed, nanoseconds since 1970-01-01 UTC; 0
             while they are.
+        inherited: its counters may have begun with the counts of another object.
     """
 
     key: ClassKey
@@ -70,6 +71,7 @@ class ManagedObject:
     statistics: Values
     sampled: int
     stale_since: int = 0
+    inherited: bool = False
 
 
 class AgentClass:
@@ -89,7 +91,7 @@ class AgentClass:
         properties = self.definition.properties.write(wire_values(marked))
         statistics = wire_values(managed.statistics)
         if self.marks_absence:
-            statistics = with_absence_marked(statistics)
+            statistics = with_absence_marked(statistics, inherited=managed.inherited)
         return properties, self.definition.statistics.write(statistics)
 
 

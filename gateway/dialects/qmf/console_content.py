@@ -1,7 +1,8 @@
 """Converts content records to observations of the model, without secrets.
 
 Elements that hold secrets are dropped from schemas and values here, references become the model's, and
-the marks of an agent of this gateway are applied: for absent statistics, and for stale objects.
+the marks of an agent of this gateway are applied: for absent statistics, for objects that may count on where
+others ended, and for stale objects.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gateway.dialects.qmf.fields import NO_HASH, prefix_of
 from gateway.dialects.qmf.messages import Content, EventIndication
 from gateway.dialects.qmf.model_values import (
     absence_applied,
+    counts_inherited,
     has_absence_marks,
     has_stale_marks,
     model_severity,
@@ -172,9 +174,9 @@ class ContentTranslator:
         unread_since: int | None = 0
         if view.marks_staleness:
             properties, unread_since = staleness_applied(properties, now)
-        statistics = message.statistics
+        statistics, inherited = message.statistics, False
         if statistics is not None and view.marks_absence:
-            statistics = absence_applied(statistics)
+            statistics, inherited = absence_applied(statistics), counts_inherited(statistics)
         agent, text, is_persistent = prefix_of(message.object_id.prefix)
         return ObjectSeen(
             view.key,
@@ -187,6 +189,7 @@ class ContentTranslator:
             None if statistics is None else view.statistics.shown(statistics),
             persistent_id=is_persistent,
             unread_since=unread_since,
+            inherited=inherited,
         )
 
     def event(self, message: EventIndication, agent: str) -> EventSeen:
@@ -215,4 +218,5 @@ def joined(first: ObjectSeen, second: ObjectSeen) -> ObjectSeen | None:
         second.statistics,
         persistent_id=second.persistent_id,
         unread_since=first.unread_since,
+        inherited=second.inherited,
     )

@@ -5,6 +5,10 @@ agents has an additional statistic at its end, ``absentStatistics`` (u64): bit n
 absent, and its value is then a meaningless zero. This gateway's console applies and hides it; other consoles
 show it and the zeros.
 
+Nor can AM2 say that a new object may count on where another one ended, as queues of a RabbitMQ do. The
+highest bit of ``absentStatistics`` says so, as long as the object lives: a console that sees the object first
+must not take its values for counted. Agents of others have no such bit; their new objects count from zero.
+
 AM2 has no sign that one object is stale either. So each class has an additional optional property at its
 end, ``staleSince`` (absTime), which only stale objects have. This gateway's console applies and hides it,
 too. For other consoles, the statistics of stale objects are absent.
@@ -50,7 +54,9 @@ def _object_id(reference: Reference) -> ObjectId:
 
 
 ABSENT_STATISTICS: Final = "absentStatistics"
-_BITS: Final = 64
+_BITS: Final = 63
+_INHERITED: Final = 1 << _BITS
+"""The bit of an object whose counters may have begun with the counts of another one."""
 _ELEMENT: Final = Element(
     ABSENT_STATISTICS,
     ValueType.U64,
@@ -106,12 +112,21 @@ def without_marks(schema: ClassSchema) -> ClassSchema:
     )
 
 
-def with_absence_marked(statistics: QmfValues) -> QmfValues:
-    """Return ``statistics`` with the additional one; absent ones stay ``None``, which is encoded as zero."""
-    if None not in statistics:
-        return (*statistics, 0)
-    bits = sum(1 << position for position, value in enumerate(statistics) if value is None)
+def with_absence_marked(statistics: QmfValues, *, inherited: bool = False) -> QmfValues:
+    """Return ``statistics`` with the additional one; absent ones stay ``None``, which is encoded as zero.
+
+    ``inherited``: the counters may have begun with the counts of another object.
+    """
+    bits = _INHERITED if inherited else 0
+    if None in statistics:
+        bits |= sum(1 << position for position, value in enumerate(statistics) if value is None)
     return (*statistics, bits)
+
+
+def counts_inherited(statistics: QmfValues) -> bool:
+    """Return whether the additional statistic says that counters may have begun with those of another."""
+    bits = statistics[-1]
+    return isinstance(bits, int) and bits >= _INHERITED
 
 
 def absence_applied(statistics: QmfValues) -> QmfValues:

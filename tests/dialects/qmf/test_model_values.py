@@ -11,6 +11,7 @@ from gateway.dialects.qmf.model_values import (
     ABSENT_STATISTICS,
     STALE_SINCE,
     absence_applied,
+    counts_inherited,
     has_absence_marks,
     has_stale_marks,
     model_severity,
@@ -35,11 +36,14 @@ def test_bit_n_stands_for_statistic_n() -> None:
     assert absence_applied((5, 0, 0, 0, 0b1010)) == (5, None, 0, None)
 
 
-@given(st.lists(st.none() | st.integers(), max_size=64).map(tuple))
-def test_absence_survives(statistics: tuple[int | None, ...]) -> None:
-    marked = with_absence_marked(statistics)
+@given(statistics=st.lists(st.none() | st.integers(), max_size=63).map(tuple), inherited=st.booleans())
+def test_absence_survives_beside_the_mark_of_inherited_counts(
+    *, statistics: tuple[int | None, ...], inherited: bool
+) -> None:
+    marked = with_absence_marked(statistics, inherited=inherited)
     sent = tuple(0 if value is None else value for value in marked)
     assert absence_applied(sent) == statistics
+    assert counts_inherited(sent) == inherited
 
 
 def test_the_statistic_is_added_and_hidden() -> None:
@@ -68,10 +72,10 @@ def test_elements_of_these_names_but_of_another_form_are_none_of_the_marks() -> 
     assert not has_stale_marks(ClassSchema(KEY, (Element(STALE_SINCE, ValueType.TIME),)))
 
 
-def test_there_are_64_bits() -> None:
-    with_marks(ClassSchema(KEY, (), _statistics(64)))
-    with pytest.raises(LocalProtocolError, match="more than 64"):
-        with_marks(ClassSchema(KEY, (), _statistics(65)))
+def test_there_are_63_bits_for_statistics() -> None:
+    with_marks(ClassSchema(KEY, (), _statistics(63)))
+    with pytest.raises(LocalProtocolError, match="more than 63"):
+        with_marks(ClassSchema(KEY, (), _statistics(64)))
 
 
 @pytest.mark.parametrize(
