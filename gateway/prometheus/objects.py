@@ -5,15 +5,18 @@ is not trusted, of an agent that is silent, or before the core has sent everythi
 is what Prometheus itself calls stale.
 
 It also takes every fall of a counter for a beginning from zero, and adds the whole value. So a counter falls
-here only where its source proves that it began again; elsewhere it continues with an offset (`Continued`).
+here only where its source proves that it began again; elsewhere it continues with an offset (`Continued`),
+which the next process takes over (`KeptCounters`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final, NamedTuple
 
+import msgspec
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -83,13 +86,41 @@ class Continued:
 
 _CONTINUES: Final = Continued()
 
+MAX_KEPT: Final = 20_000
+"""The maximum number of objects whose counters are kept for the next process."""
+
+
+class KeptCounters(msgspec.Struct, frozen=True, kw_only=True):
+    """The counters of an object that are absent, or less than they were shown, for the next process.
+
+    Attributes:
+        source: the name of its source.
+        class_name: ``package:class``.
+        stable_name: its stable name.
+        created: when it was created (ns); 0 if unknown.
+        reset: the time of its last discontinuity (ns).
+        counters: offset, highest and last value, as of `Continued`, by the name of the family.
+    """
+
+    source: str
+    class_name: str
+    stable_name: str
+    created: int
+    reset: int
+    counters: dict[str, tuple[int | float, int | float, int | float | None]]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Names of source, class and object."""
+        return self.source, self.class_name, self.stable_name
+
 
 @dataclass(slots=True, eq=False)
 class ShownObject(ReplicaObject[Group]):
     """An object of a chosen class, with the values that are shown, or name it, by position.
 
     ``continued``: by position the counters that are absent, or less than they were shown; ``reset``: the time
-    of the last discontinuity (ns).
+    of the last discontinuity, ``created``: that of its creation (ns).
     """
 
     row: int
@@ -97,12 +128,40 @@ class ShownObject(ReplicaObject[Group]):
     stable_name: str
     values: dict[int, FeedValue]
     reset: int = 0
+    created: int = 0
     continued: dict[int, Continued] = field(default_factory=dict)
 
     def shown(self, position: int) -> FeedValue | None:
         """Return the value that is shown: that of a counter with its offset."""
         value, known = self.values.get(position), self.continued.get(position)
         return value + known.offset if known and isinstance(value, int | float) else value
+
+    def kept(self, source: str) -> KeptCounters | None:
+        """Return its counters that continue, for the next process; ``None`` where there are none."""
+        families = self.in_class.families
+        counters = {
+            families[position].name: (known.offset, known.highest, known.last)
+            for position, known in self.continued.items()
+        }
+        if not counters:
+            return None
+        return KeptCounters(
+            source=source,
+            class_name=self.in_class.name,
+            stable_name=self.stable_name,
+            created=self.created,
+            reset=self.reset,
+            counters=counters,
+        )
+
+    def take_over(self, kept: KeptCounters) -> None:
+        """Go on as in the process before, before it has any values; another object of the name does not."""
+        if self.created != kept.created:
+            return
+        self.reset = kept.reset
+        for position, family in self.in_class.families.items():
+            if family.name in kept.counters:
+                self.continued[position] = Continued(*kept.counters[family.name])
 
     def follow(self, record: ObjectRecord | UpdateRecord, version: ShownClass) -> None:
         """Let counters continue, before they have the values of a record."""
@@ -146,6 +205,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         classes: the chosen elements, as `families_of` takes them.
         clock: returns the time, in nanoseconds since 1970-01-01 UTC.
         cleared: leaves out what its principal does not read; ``None`` shows everything.
+        kept: the counters that continue, of the process before.
     """
 
     def __init__(
@@ -153,7 +213,9 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         classes: Mapping[str, Sequence[str]],
         clock: Callable[[], int],
         cleared: ClearedFeed | None = None,
+        kept: Iterable[KeptCounters] = (),
     ) -> None:
+        self._kept = {one.key: one for one in kept}
         self._chosen = classes
         self._clock = clock
         self._cleared = cleared
@@ -236,13 +298,21 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
             is_known = former is not None and former.stable_name == record.stable_name
             shown = former if former is not None and is_known else None
         if shown is None:
-            shown = ShownObject(group, record.row, version, record.stable_name, values, record.reset)
+            shown = ShownObject(
+                group, record.row, version, record.stable_name, {}, record.reset, record.created
+            )
+            source = self._replica.sources[record.source].record.name
+            kept = self._kept.pop((source, version.name, record.stable_name), None)
+            if kept is not None:
+                shown.take_over(kept)
+                shown.follow(record, version)
         elif shown.in_class is version:
             shown.follow(record, version)
         else:
             _in_other_version(shown, version).follow(record, version)
         self._objects.setdefault((record.source, version.name), {})[record.row] = shown
         shown.in_class, shown.stable_name, shown.values = version, record.stable_name, values
+        shown.created = record.created
         return shown
 
     def change(self, record: UpdateRecord, version: ShownClass, shown: ShownObject) -> None:
@@ -262,6 +332,19 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
     def is_whole(self) -> bool:
         """Whether the core is connected, and has sent everything."""
         return self._replica.is_complete
+
+    def kept(self) -> list[KeptCounters]:
+        """Return the counters that continue, for the next process; those of unknown objects among them."""
+        sources = {number: one.record.name for number, one in self._replica.sources.items()}
+        trusted = {name for name, is_trusted in self.sources if is_trusted}
+        known = (
+            shown.kept(sources[number])
+            for (number, _), rows in self._objects.items()
+            for shown in rows.values()
+            if shown.continued
+        )
+        waiting = (one for one in self._kept.values() if one.source not in trusted)
+        return list(islice(filter(None, (*known, *waiting)), MAX_KEPT))
 
     def __len__(self) -> int:
         """Return the number of known objects of the chosen classes."""

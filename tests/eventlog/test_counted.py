@@ -2,7 +2,8 @@
 
 A cluster counts as RabbitMQ does: each node counts what passes through it and forgets that when it ends, and
 the counter is the sum over the nodes that are seen. What a reading shows may be wrong for a moment, or for
-long. The source says when all nodes began again, and when the set of nodes changed.
+long. The source says when all nodes began again, and when the set of nodes changed. What Prometheus reads
+never falls, unless all began again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.record import AnyRecord, LogRecord
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.eventlog.waiting import Pressure
-from gateway.feed.records import Batch, Record, SourceRecord
+from gateway.feed.records import Batch, ObjectRecord, Record, SourceRecord
+from gateway.feed.values import FeedValue
 from gateway.inventory.object_records import discontinuity, update_record
 from gateway.inventory.objects import Entry
 from gateway.model.observations import Counting, ObjectSeen, SourceState
@@ -29,6 +31,7 @@ from tests.eventlog.feeds import AGENT, NAME, PUBLISHED, QUEUE, SHOP, T0, VHOST,
 from tests.eventlog.records import block, with_all_fields, write_segment
 from tests.eventlog.replay import assert_deltas_add_up
 from tests.hypothesis_profiles import PROVING
+from tests.prometheus.shop import Gateway as Page
 
 SEEDS = 10_000 if PROVING else 300
 FIRST = secrets.randbelow(2**32) if PROVING else 0
@@ -92,19 +95,46 @@ class Broker:
 
 @dataclass
 class Gateway:
-    """Inventory and event log of one counter, and what Prometheus would read."""
+    """Inventory and event log of one counter, and the page that Prometheus reads.
+
+    Attributes:
+        fallen: the values on the page that were less than the one before, each with that.
+    """
 
     folder: Path
     interval: int
     now: int = T0
     records: list[LogRecord] = field(default_factory=list)
+    fallen: list[tuple[FeedValue, FeedValue]] = field(default_factory=list)
+    page: Page = field(default_factory=Page)
+    _on_page: int = 0
 
     def __post_init__(self) -> None:
         self._recorder = self._begin(LastState(), SHOP)
         # It was created since the shop was read, so that it counts from zero.
         born = msgspec.structs.replace(queue(1, now=self.now), created=T0 + SECOND)
         self._entry = Entry(born, QUEUE, 1)
+        self._show_all(born)
         self._publish(born)
+
+    def _show_all(self, record: ObjectRecord) -> None:
+        self.page.hello()
+        self.page.snapshot(SHOP, AGENT, QUEUE, record)
+
+    def restart_page(self) -> None:
+        """Start the process that makes the page again."""
+        self.page = Page(kept=self.page.objects.kept())
+        self._show_all(self._entry.record)
+        self._look()
+
+    def _look(self) -> None:
+        (shown,) = self.page.objects.objects_of(SHOP.number)
+        value = shown.shown(PUBLISHED)
+        if not isinstance(value, int):
+            return
+        if value < self._on_page:
+            self.fallen.append((value, self._on_page))
+        self._on_page = value
 
     def _begin(self, state: LastState, source: SourceRecord) -> LogRecorder:
         recorder = LogRecorder(RecorderSettings(self.interval), state)
@@ -131,6 +161,8 @@ class Gateway:
             known, values=values, reset=reset, statistics_sampled=self.now, counting=counting
         )
         self._entry = Entry(again, QUEUE, 1)
+        self.page.hello(epoch=self.now)
+        self.page.snapshot(SHOP, AGENT, QUEUE, again)
         self._publish(again, SHOP)
 
     def press(self, pressure: Pressure) -> None:
@@ -152,6 +184,10 @@ class Gateway:
 
     def _publish(self, *records: Record) -> None:
         self._take(self._recorder.apply(Batch(1, 1, records), self.now))
+        if self._entry.record.counting is Counting.BEGAN:
+            self._on_page = 0
+        self.page.publish(*records)
+        self._look()
 
     def _take(self, records: list[AnyRecord]) -> None:
         self.records += with_all_fields(records)
@@ -190,6 +226,8 @@ class History:
         ]
         for _ in range(self._chance.randrange(5, 40)):
             self.broker.count()
+            if self._chance.random() < 0.1:
+                self.gateway.restart_page()
             step = self._chance.choice(steps)
             self.steps.append(step.__name__)
             step()
@@ -288,4 +326,5 @@ def test_deltas_add_up_to_what_was_counted(part: int, tmp_path: Path) -> None:
         what = f"seed {seed}: {gained} of {counted} after {history.steps}"
         assert gained <= counted, what
         assert gained == counted or not history.broker.is_known, what
+        assert history.gateway.fallen == [], what
         assert_deltas_add_up(history.gateway.records)

@@ -11,7 +11,7 @@ from gateway.feed.cleared import ClearedFeed
 from gateway.feed.records import ClassRecord, FeedMessage
 from gateway.model.schema import ClassKey, ClassSchema, Element, Kind, NamedValue
 from gateway.model.values import ValueType
-from gateway.prometheus.objects import ShownObjects, encode, metrics_of
+from gateway.prometheus.objects import KeptCounters, ShownObjects, encode, metrics_of
 from tests.components.shop import HALL_CLASS, START, TILL_CLASS, Feeding
 
 HALL = ClassRecord(
@@ -55,9 +55,10 @@ class Gateway(Feeding):
 
     classes: Mapping[str, Sequence[str]] = field(default_factory=lambda: EVERYTHING)
     cleared: ClearedFeed | None = None
+    kept: Sequence[KeptCounters] = ()
 
     def __post_init__(self) -> None:
-        self.objects = ShownObjects(self.classes, lambda: START, self.cleared)
+        self.objects = ShownObjects(self.classes, lambda: START, self.cleared, self.kept)
 
     def received(self, message: FeedMessage) -> None:
         self.objects.received(message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from gateway.feed.records import ClassRecord, DeleteRecord, ObjectRecord, Record
 from gateway.model.observations import Counting, SourceState
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
-from gateway.prometheus.objects import LEFT_OUT, NAME_TAKEN, SERIES, SOURCE_UP, UP
+from gateway.prometheus.objects import LEFT_OUT, NAME_TAKEN, SERIES, SOURCE_UP, UP, KeptCounters
 from tests.components.shop import (
     START,
     TILL_CLASS,
@@ -36,8 +38,8 @@ def till(row: int = 1, *, agent_name: str = "1.0", name: str = "") -> Record:
     return till_record(row, f"hall1|{named}", {0: hall_link(), 1: named, **VALUES}, agent_name=agent_name)
 
 
-def gateway(*more: Record) -> Gateway:
-    shown = Gateway()
+def gateway(*more: Record, kept: Sequence[KeptCounters] = ()) -> Gateway:
+    shown = Gateway(kept=kept)
     shown.hello()
     shown.snapshot(source(), agent(fresh=True), HALL, TILL, hall(values={1: True}), till(), *more)
     return shown
@@ -115,6 +117,58 @@ def test_a_counter_continues_over_another_snapshot() -> None:
     shown.hello(epoch=2)
     shown.snapshot(source(), agent(fresh=True), HALL, TILL, hall(values={1: True}), fallen)
     assert sales(shown) == 2**53 + 4
+
+
+def fallen_till(value: int, **changes: object) -> ObjectRecord:
+    """Return a second till with less than it was shown with, of which the process before has an offset."""
+    record = till(2)
+    assert isinstance(record, ObjectRecord)
+    return msgspec.structs.replace(record, values={**record.values, SALES: value}, **changes)
+
+
+def kept_offsets() -> list[KeptCounters]:
+    """Return the offsets of a process that showed 1000, and 700 with an offset of 300."""
+    shown = gateway(fallen_till(1000))
+    assert shown.objects.kept() == []
+    shown.publish(update(2, {SALES: 700}))
+    return shown.objects.kept()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, 1004),
+        ({"reset": LATER}, 1004),
+        ({"reset": LATER, "counting": Counting.UNKNOWN}, 1004),
+        ({"reset": LATER, "counting": Counting.BEGAN}, 704),
+        ({"created": LATER}, 704),
+    ],
+    ids=["goes on", "core started again", "unknown", "began again", "another till"],
+)
+def test_a_counter_continues_in_the_next_process(changes: dict[str, object], expected: int) -> None:
+    kept = kept_offsets()
+    shown = gateway(fallen_till(704, **changes), kept=kept)
+    assert shown.value("amqp_shop_till_sales_total", name="till2") == expected
+    shown.publish(update(2, {SALES: 705}))
+    assert shown.value("amqp_shop_till_sales_total", name="till2") == expected + 1
+    if not changes:
+        assert shown.objects.kept() == kept
+
+
+def test_a_counter_that_is_absent_meanwhile_continues_in_the_next_process() -> None:
+    shown = gateway(fallen_till(1000))
+    shown.publish(update(2, {}, (SALES,)))
+    shown = gateway(fallen_till(700), kept=shown.objects.kept())
+    assert shown.value("amqp_shop_till_sales_total", name="till2") == 1000
+
+
+def test_offsets_of_a_source_that_is_not_read_yet_are_kept_on() -> None:
+    kept = kept_offsets()
+    shown = Gateway(kept=kept)
+    shown.hello()
+    shown.snapshot(source(SourceState.SYNCHRONISING))
+    assert shown.objects.kept() == kept
+    assert gateway(kept=kept).objects.kept() == [], "it has no such object"
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 30)), max_size=30))

@@ -32,7 +32,7 @@ from gateway.links import capture_file
 from gateway.model.observations import Severity
 from gateway.model.schema import ClassSchema
 from gateway.protection import keys, replay_file
-from gateway.service.processes import jmx
+from gateway.service.processes import jmx, objects
 from gateway.service.state import backup, cached_schemas, event_counts, snmp_security
 from gateway.snmp.notifications import saved
 from gateway.snmp.oid_registry import OidRegistry
@@ -196,6 +196,15 @@ def stored_forms() -> Iterator[StoredForm]:
     yield StoredForm(
         *("event-counts", event_counts.VERSION, "gateway.service.state.event_counts.VERSION", "_read"),
         lambda: shape(event_counts.Cores),
+    )
+    yield StoredForm(
+        *(
+            "counter-offsets.json",
+            1,
+            "gateway.service.processes.objects.CounterOffsets",
+            "CounterOffsetsFile",
+        ),
+        lambda: shape(objects.CounterOffsets),
     )
     for name, model in (
         ("jmx-events.json", jmx._Place),  # noqa: SLF001  its form is pinned here

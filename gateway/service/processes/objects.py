@@ -9,17 +9,21 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
 
+import msgspec
 import structlog
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.policy import SCRAPER
+from gateway.durable_files import FOR_STARTS, write_durably
 from gateway.feed.cleared import ClearedFeed
 from gateway.feed.client import FeedLink
-from gateway.file_owners import peer
+from gateway.file_owners import peer, reason_of
 from gateway.local_sockets import SocketServer
-from gateway.prometheus.objects import ShownObjects, encode, metrics_of
+from gateway.prometheus.objects import KeptCounters, ShownObjects, encode, metrics_of
 from gateway.service.metrics import families
 from gateway.service.metrics.endpoint import ASK_SECONDS, LINE_OCTETS
 from gateway.service.metrics.families import Reading
@@ -27,9 +31,64 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.kept_sockets import socket_errors
 from gateway.service.processes.lifeline import Lifeline, Message, NewListener
 from gateway.service.processes.process_setup import tune_garbage_collection
+from gateway.state_folder import COUNTER_OFFSETS
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
+
+_MAX_OCTETS: Final = 64 << 20
+
+
+class CounterOffsets(msgspec.Struct, frozen=True):
+    """The content of the file of offsets."""
+
+    objects: list[KeptCounters] = []
+    version: Literal[1] = 1
+
+
+class CounterOffsetsFile:
+    """The offsets of counters that were shown last: the next process continues with them.
+
+    A file that cannot be read or written is reported, and nothing more: counters may fall then.
+
+    Args:
+        state: the state folder.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / COUNTER_OFFSETS
+        self._written = CounterOffsets()
+        self._writing = asyncio.Lock()
+
+    def read(self) -> list[KeptCounters]:
+        """Return the offsets of the process before."""
+        try:
+            with self._path.open("rb") as file:
+                self._written = msgspec.json.decode(file.read(_MAX_OCTETS), type=CounterOffsets)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            log.warning("offsets-not-read", path=str(self._path), reason=reason_of(error, self._path.parent))
+        except ValueError:
+            reason = "it is damaged, or of a newer gateway"
+            log.warning("offsets-not-read", path=str(self._path), reason=reason)
+        return self._written.objects
+
+    async def keep(self, objects: ShownObjects) -> None:
+        """Write what was shown, where it changed; what is not known whole changes nothing."""
+        if self._writing.locked() or not objects.is_whole:
+            return
+        async with self._writing:
+            now = CounterOffsets(objects.kept())
+            if now == self._written:
+                return
+            text = msgspec.json.encode(now).decode()
+            try:
+                await asyncio.to_thread(write_durably, self._path, f"{text}\n", leaves=FOR_STARTS)
+            except OSError as error:
+                reason = reason_of(error, self._path.parent)
+                log.warning("offsets-not-kept", path=str(self._path), reason=reason)
+            self._written = now
 
 
 def _readings(link: FeedLink, objects: ShownObjects) -> Iterator[Reading]:
@@ -47,7 +106,9 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
     if settings is None:
         raise CommandError(ExitCode.CONFIGURATION, "metrics.objects is not configured")
     # A label with the name of what an object belongs to is part of the object's own name.
-    objects = ShownObjects(settings.classes, clock.now, ClearedFeed(SCRAPER, keeps_names=True))
+    offsets = CounterOffsetsFile(loaded.state_folder)
+    cleared = ClearedFeed(SCRAPER, keeps_names=True)
+    objects = ShownObjects(settings.classes, clock.now, cleared, offsets.read())
     link = FeedLink(loaded.feed_socket, objects)
 
     def taken(message: Message) -> None:
@@ -66,6 +127,7 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
                 writer.write(f"{content_type}\n".encode("latin-1") + body)
                 await writer.drain()
         writer.close()
+        await offsets.keep(objects)
 
     server = SocketServer(loaded.objects_socket, answer, LINE_OCTETS)
     with socket_errors(loaded.objects_socket):

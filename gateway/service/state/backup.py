@@ -30,6 +30,7 @@ from gateway.inventory.instance_file import copy_index
 from gateway.shipped_files import version
 from gateway.state_folder import (
     AGENTS,
+    COUNTER_OFFSETS,
     EVENT_COUNTS,
     FEED_PLACE,
     FEED_SOCKET,
@@ -51,6 +52,7 @@ _LEFT_OUT = frozenset(
     {
         "LOCK",
         AGENTS,
+        COUNTER_OFFSETS,
         EVENT_COUNTS,
         FEED_PLACE,
         FEED_SOCKET,

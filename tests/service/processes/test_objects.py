@@ -19,11 +19,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.processes.objects import CounterOffsetsFile
+from gateway.state_folder import COUNTER_OFFSETS
 from tests.components.command_line import RunningCommand, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port
 from tests.components.prometheus import Prometheus, prometheus, promtool
+from tests.components.shop import agent, source, till_record, update
 from tests.components.waiting import wait_until
 from tests.distribution.building import ROOT
+from tests.prometheus.shop import SALES, TILL, Gateway
 
 pytestmark = pytest.mark.xdist_group("page of objects")
 
@@ -214,6 +218,25 @@ def test_the_page_comes_back_when_its_process_was_killed(page: Page) -> None:
     assert answers[-1].text == "the process that makes the page is being started: try again\n"
     assert page.get("/metrics").is_success
     wait_until(lambda: page.of_queue(QUEUE), "the queue is told again")
+
+
+async def test_offsets_that_were_shown_are_there_for_the_next_process(
+    tmp_path: Path,
+) -> None:
+    assert CounterOffsetsFile(tmp_path).read() == []
+    shown = Gateway()
+    shown.hello()
+    file = CounterOffsetsFile(tmp_path)
+    await file.keep(shown.objects)
+    assert not (tmp_path / COUNTER_OFFSETS).exists(), "nothing is known"
+    record = till_record(1, "hall1|till1", {SALES: 1000})
+    shown.snapshot(source(), agent(fresh=True), TILL, record)
+    shown.publish(update(1, {SALES: 700}))
+    await file.keep(shown.objects)
+    (kept,) = CounterOffsetsFile(tmp_path).read()
+    assert kept.counters == {"amqp_shop_till_sales": (300, 1000, None)}
+    (tmp_path / COUNTER_OFFSETS).write_text("{")
+    assert CounterOffsetsFile(tmp_path).read() == [], "a damaged one is reported only"
 
 
 def test_the_alerts_fire_when_they_should(tmp_path: Path) -> None:
