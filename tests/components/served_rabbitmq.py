@@ -82,8 +82,8 @@ class ServedRabbitMq:
         )
         self._operations.connect(self._served.identity.number, self._precheck)
         number = self._served.identity.number
-        config = RoleConfig(session, number, "agent", numbered_by_facts=True)
-        self.role = QmfRole(config, self._served.by_row, self._operations.is_seen)
+        role = RoleConfig(session, number, "agent", numbered_by_facts=True)
+        self.role = QmfRole(role, self._served.by_row, self._operations.is_seen)
 
     @property
     def bindings(self) -> tuple[Binding, ...]:

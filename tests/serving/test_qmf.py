@@ -463,7 +463,8 @@ def test_whatever_is_called_of_an_object_that_a_console_does_not_see_the_answer_
     plant.is_read(pump())
     seen = ObjectId.parse(plant.objects()[-1].native_id)
     plant.unseen = {1}
-    answers, records = [], []
+    answers: list[list[Send]] = []
+    records: list[OperationRequest] = []
     for object_id in (seen, ObjectId.of(sequence=0, number=0xDEAD)):
         request = write(MethodRequest(7, object_id, replace(key, hash=NO_HASH), method, arguments))
         delivery = Delivery("qmf.default.direct", "broker", request, "reply", USER, timestamp=plant.now - age)

@@ -210,7 +210,7 @@ def _characters(name: str) -> set[str]:
     A ``%`` may be changed before some characters, and stay before others: no name proves it.
     """
     capitals = {_UPPER_CASE} if name.lower() != name else set()
-    return (_ALL - {"%"}).intersection(name) | capitals
+    return set(name) & (_ALL - {"%"}) | capitals
 
 
 def _shows_nothing(answer: PathAnswer) -> bool:

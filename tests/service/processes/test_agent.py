@@ -413,8 +413,13 @@ async def calling(shop: Site) -> AsyncIterator[Callable[[ObjectId, str], Awaitab
     """Provide a function that calls a method of an exchange as the console; returns the answer."""
     user = shop.user
     sequences = itertools.count(1)
-    where = {"host": "127.0.0.1", "port": shop.broker.ports.amqp, "virtualhost": MANAGEMENT_VHOST}
-    async with await aio_pika.connect(**where, login=user.name, password=user.password) as connection:
+    async with await aio_pika.connect(
+        host="127.0.0.1",
+        port=shop.broker.ports.amqp,
+        virtualhost=MANAGEMENT_VHOST,
+        login=user.name,
+        password=user.password,
+    ) as connection:
         channel = await connection.channel()
         own = f"amqp-gateway.{uuid4()}"
         queue = await channel.declare_queue(own, exclusive=True)
