@@ -223,8 +223,7 @@ def test_a_document_that_cannot_be_read_loses_that_object_alone(there: Listed) -
         there.are_all("degraded")
         wait_until(lambda: there.is_stale("queue", there.name_within(FIRST)), "it is stale")
         wait_until(lambda: there.is_fresh("queue", there.name_within(TRANSIENT)), "the other one is read")
-        name = f"{there.virtual_host.name}/{FIRST}"
-        assert f"of class queue 1 cannot be read ('{name}')" in there.sources()["orders"]["detail"]
+        assert "of class queue 1 cannot be read" in there.sources()["orders"]["detail"]
 
 
 def sample_age(broker: PrivateBroker) -> float:
