@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,7 +33,9 @@ from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost
 from tests.components.token_issuer import TokenIssuer
 
-HOST, MUTE, ANSWERING = "two.addresses.test", "127.0.0.2", "127.0.0.1"
+HOST, ANSWERING = "two.addresses.test", "127.0.0.1"
+MUTE = f"127.{2 + secrets.randbelow(250)}.{secrets.randbelow(250)}.2"
+"""An address of this machine at which nothing else listens: a port of it is not another test's."""
 
 
 @pytest.fixture
