@@ -454,7 +454,8 @@ class SourceInventory:
                 fails, stale = "cannot be read", "what is known of its objects is stale"
                 if one.partly:
                     fails, stale = "is read in part", "the others of its objects are stale"
-                text = f"{name}: {one.class_name} {fails} since {time_text(one.since)}: {one.reason}; {stale}"
+                text = f"{name}: {one.class_name} {fails} since {time_text(one.since)}: {one.reason};"
+                text += f" {one.consequence or stale}"
                 arguments = (CLASS_NOT_READABLE_ALARM,)
                 event = self._recorder.own(ALARM_RAISED, arguments, Severity.MINOR, one_line(text), now)
                 self._evaluator.raised_by(event, key, now)

@@ -35,7 +35,9 @@ class Loss(enum.StrEnum):
     FULL = "full"
     """It was full when it was consumed again: the broker had dropped the oldest."""
     UNBOUND = "unbound"
-    """Its exchange was declared again while the queue was not consumed."""
+    """It lacked bindings, as where its exchange was deleted and declared again."""
+    SILENT = "silent"
+    """It was bound, and nothing arrived in it."""
     FORGOTTEN = "forgotten"
     """What was accepted before is not known any more, so that protected bodies in it were refused."""
     DOWN = "down"
@@ -395,22 +397,18 @@ class DurableQueue(WatchedQueue):
 
     def missed(self, loss: Loss | None, waiting: int | None) -> str:
         """Return the reason of a loss for people; empty where there is none."""
-        match loss:
-            case Loss.MISSING:
-                return f"the queue {self.name} did not exist: it is new, or has expired"
-            case Loss.FULL:
-                return f"the queue {self.name} was full with {waiting} messages: it dropped the oldest"
-            case Loss.DOWN:
-                return f"the queue {self.name} was on a node that was down: it lacks what was sent meanwhile"
-            case Loss.FORGOTTEN:
-                return (
-                    f"the queue {self.name} had protected bodies, and it is not known which were accepted"
-                    " before: the file of accepted bodies is missing or damaged"
-                )
-            case Loss.UNBOUND:
-                return f"the queue {self.name} was not bound any more: its exchange was declared again"
-            case _:
-                return ""
+        texts = {
+            Loss.MISSING: "did not exist: it is new, or has expired",
+            Loss.FULL: f"was full with {waiting} messages: it dropped the oldest",
+            Loss.DOWN: "was on a node that was down: it lacks what was sent meanwhile",
+            Loss.FORGOTTEN: (
+                "had protected bodies, and it is not known which were accepted before: the file of accepted"
+                " bodies is missing or damaged"
+            ),
+            Loss.UNBOUND: "was not bound any more, as after its exchange was deleted",
+            Loss.SILENT: "was bound, and nothing arrived in it",
+        }
+        return f"the queue {self.name} {texts[loss]}" if loss in texts else ""
 
     async def declare(
         self,

@@ -248,17 +248,19 @@ TRUSTED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 
 @dataclass(frozen=True, slots=True)
 class ClassNotReadable:
-    """A class that a source cannot read, or only in part, although it reads others.
+    """A class that a source cannot read, or only in part, although it reads others; or its events.
 
-    ``class_name`` is ``package:name``, ``reason`` one line for people such as ``status 500``; ``since`` is
-    when it was read last, or when that failed first (the gateway's clock). ``partly``: some of its objects
-    are read.
+    ``class_name`` is ``package:name``, or ``events``, which are not received; ``reason`` one line for people
+    such as ``status 500``; ``since`` is when it was read last, or when that failed first (the gateway's
+    clock). ``partly``: some of its objects are read. ``consequence`` says what else than stale
+    objects comes of that.
     """
 
     class_name: str
     reason: str
     since: int
     partly: bool = False
+    consequence: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
 from gateway.sources.rabbitmq.node_counters import NodeCounters
 from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject, listing_lag
 from gateway.sources.rabbitmq.object_names import (
+    PROOF_KEY,
     ByteNames,
     ObjectName,
     Processes,
@@ -706,6 +707,8 @@ class BrokerView:
     def _leaves_out(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
         if name.class_name == "binding" and name.parts[1] == DEFAULT_EXCHANGE:
             return True
+        if name.class_name == "binding" and document.get("routing_key") == PROOF_KEY:
+            return True  # it lasts for milliseconds, and its events are not taken
         if name.class_name == "parameter" and not is_shown_component(name.parts[1]):
             return True
         if name.class_name == SHOVEL and self._forwarders.is_left(name, text_at(document, "state")):

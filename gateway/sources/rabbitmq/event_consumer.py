@@ -25,9 +25,22 @@ from gateway.links.amqp_connection import (
     ended,
     open_connection,
 )
-from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, durable_queue
+from gateway.links.durable_queue import (
+    DurableQueue,
+    DurableSubscription,
+    Loss,
+    UnacknowledgedDeliveries,
+    durable_queue,
+)
 from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue, Proofs, bind, messages_in
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
+from gateway.sources.rabbitmq.event_proof import (
+    SILENT_SECONDS,
+    Bindings,
+    EventProof,
+    EventsSilentError,
+    is_proof,
+)
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsReceived
@@ -40,12 +53,10 @@ MAX_QUEUE_LENGTH = 100_000
 SUSPECTED_SHARE = 0.5
 """The share of that from which on some may be lost: less than the other half is consumed between checks."""
 WATCH_SECONDS = 2.0
-"""Seconds between two checks of the queue: a gap begins as much earlier than the last proof that was made."""
+"""Seconds between two checks how much waits in the queue."""
 WATCHED_EVENTS = 2_000
 """Number of events after which the queue is checked before `WATCH_SECONDS` have passed."""
 _LOOK_SECONDS = 0.02
-_SILENT_SECONDS = 3.0
-"""Seconds to wait for the event of the queue's own binding, which a broker publishes within milliseconds."""
 _UNDERSTOOD_SECONDS = 0.05
 """Seconds between two checks whether events can be taken."""
 _SAME_SECONDS = 1.0
@@ -91,6 +102,7 @@ class EventConsumer:
             another cluster are not taken.
         has_queue: asks that management API whether it has a queue, by virtual host and name. Nodes of one
             cluster may report different names; then a new queue shows whether they are of one broker.
+        bindings: asks that management API for the bindings of a queue; without it they are not proved.
         max_length: the largest number of events that wait, of a queue that is not kept.
     """
 
@@ -105,6 +117,7 @@ class EventConsumer:
         clusters: Callable[[], Collection[str]] = tuple,
         has_queue: Callable[[str, str], Awaitable[bool]] | None = None,
         *,
+        bindings: Bindings | None = None,
         max_length: int = MAX_QUEUE_LENGTH,
     ) -> None:
         self._nodes = NodeChoice(endpoint.nodes)
@@ -115,9 +128,12 @@ class EventConsumer:
         self._understood = understood
         self._clusters = clusters
         self._has_queue = has_queue
+        self._asks_bindings = bindings
         self._proved: set[tuple[str, frozenset[str]]] = set()  # other names of one cluster
         self._missing_reported = False  # that the kept queue is; it could not be made since
         self._had_no_exchange = False  # since the last connection; its bindings are gone with it
+        self._was_silent = False  # the kept queue was bound, and nothing arrived
+        self._reported_until = 0
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
         self._sooner = asyncio.Event()
@@ -164,17 +180,22 @@ class EventConsumer:
         channel = await connection.channel(publisher_confirms=False)
         with self._exchange_missing():
             queue = await self._declared(channel)
+        proof = self._proof(queue.name, self._clock.now())
         self._receive(LinkUp(""))
-        watch = self._queue.watch(channel, queue.name, self._proofs(), [EVENT_EXCHANGE])
+        watch = self._queue.watch(channel, queue.name, self._proofs(proof), [EVENT_EXCHANGE])
 
         async def consume(arrived: Arrived) -> None:
             while not self._understood():  # noqa: ASYNC110  of a source that knows no event loop
                 await asyncio.sleep(_UNDERSTOOD_SECONDS)
             await self._compare(connection)
             await queue.consume(arrived)
-            await self._until_another(connection)
+            await until_one_ends(self._until_another(connection), proof.prove_again_and_again(queue))
 
-        with self._exchange_missing(), self._queue.listening(self._arrived) as arrived:
+        async def take(message: AbstractIncomingMessage) -> None:
+            proof.arrived(message)
+            await self._arrived(message)
+
+        with self._exchange_missing(), self._queue.listening(take) as arrived:
             await until_one_ends(
                 self._until_failed(), ended(channel), ended(connection), watch, consume(arrived)
             )
@@ -239,10 +260,7 @@ class EventConsumer:
         can_ask = BINDING_CREATED in self._keys and len(self._keys) > 1
         if not can_ask or await _receives(channel, queue):
             return queue
-        log.warning("events-silent", queue=queue.name)
-        for binding in self._bindings(queue.name):
-            await queue.unbind(binding.exchange, binding.routing_key)
-        await bind(queue, self._bindings)
+        await self._bind_again(queue)
         if await _receives(channel, queue):
             return queue
         raise LinkError(
@@ -251,14 +269,37 @@ class EventConsumer:
             " and enable the plugin rabbitmq_event_exchange",
         )
 
+    async def _bind_again(self, queue: AbstractQueue) -> None:
+        log.warning("events-silent", queue=queue.name)
+        for binding in self._bindings(queue.name):
+            await queue.unbind(binding.exchange, binding.routing_key)
+        await bind(queue, self._bindings)
+
+    def _proof(self, queue: str, until: int = 0) -> EventProof:
+        """Return the proof that events arrive in a queue, as they did until then (ns), 0 for not yet."""
+        return EventProof(
+            self._endpoint.vhost, queue, self._keys, self._asks_bindings, self._clock.now, until
+        )
+
+    async def _loss(self, queue: DurableQueue, waiting: int | None, proof: EventProof) -> Loss | None:
+        """Return why the kept queue lacks events; this is found out before anything is bound.
+
+        Raises:
+            LinkError: the management API does not show its bindings now.
+        """
+        if waiting is None:
+            return Loss.MISSING
+        if self._had_no_exchange or await proof.lacks():
+            return Loss.UNBOUND
+        return Loss.SILENT if self._was_silent else queue.loss(waiting)
+
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
         subscription = kept.subscription
         queue = durable_queue(subscription, WATCH_SECONDS)
         channel = await connection.channel(publisher_confirms=False)
         waiting = await queue.waiting(connection)
-        loss = queue.loss(waiting)
-        if waiting is not None and self._had_no_exchange:
-            loss = Loss.UNBOUND
+        proof = self._proof(queue.name)
+        loss = await self._loss(queue, waiting, proof)
         missed = queue.missed(loss, waiting)
         first = loss in {Loss.MISSING, Loss.UNBOUND} and not self._missing_reported
         if first:
@@ -268,6 +309,8 @@ class EventConsumer:
             await subscription.ledger.committed(subscription.ledger.position)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
+            if loss is Loss.SILENT:
+                await self._bind_again(declared)
         deliveries = UnacknowledgedDeliveries(
             subscription.ledger,
             self._take,
@@ -275,25 +318,36 @@ class EventConsumer:
             subscription.counts,
             queue.received,
         )
-        await queue.consume(self._endpoint, declared, deliveries.arrived)
+
+        async def take(message: AbstractIncomingMessage) -> None:
+            proof.arrived(message)
+            await deliveries.arrived(message)
+
+        await queue.consume(self._endpoint, declared, take)
         if loss is not None:
             subscription.counts.losses[loss] += 1
         log.info("catching-up", role="events", queue=queue.name, waiting=waiting)
         if not first:
             # What waits in a queue whose node was down, or that was unbound, is from before: the loss lasts
             # until now.
-            is_old = loss in {Loss.DOWN, Loss.UNBOUND}
+            is_old = loss in {Loss.DOWN, Loss.UNBOUND, Loss.SILENT}
             self._receive(BacklogFollows(missed, 0 if is_old else waiting or 0))
         self._missing_reported = self._had_no_exchange = False
 
         async def catch_up() -> None:
             await queue.drained(channel)
             await deliveries.all_passed_on()
-            log.info("caught-up", role="events", queue=queue.name, repeated=deliveries.repeated)
-            self._receive(LinkUp(""))
-            await asyncio.Event().wait()
+            try:
+                await proof.prove(declared)
+                self._was_silent = False
+                log.info("caught-up", role="events", queue=queue.name, repeated=deliveries.repeated)
+                self._receive(LinkUp(""))
+                await proof.prove_again_and_again(declared)
+            except EventsSilentError:
+                self._was_silent = True
+                raise
 
-        proofs = self._proofs(lambda: deliveries.are_passed_on)
+        proofs = self._proofs(proof, lambda: deliveries.are_passed_on)
         with self._exchange_missing():
             await until_one_ends(
                 self._until_failed(),
@@ -306,9 +360,11 @@ class EventConsumer:
                 self._until_another(connection),
             )
 
-    def _proofs(self, are_passed_on: Callable[[], bool] = lambda: True) -> Proofs:
-        def received(until: int) -> None:
-            if are_passed_on():
+    def _proofs(self, proof: EventProof, are_passed_on: Callable[[], bool] = lambda: True) -> Proofs:
+        def received(asked: int) -> None:
+            until = min(asked, proof.until)
+            if are_passed_on() and until > self._reported_until:
+                self._reported_until = until
                 self._receive(EventsReceived(until))
 
         return Proofs(
@@ -361,7 +417,8 @@ class EventConsumer:
             event = BrokerEventReceived.of_message(
                 message.routing_key or "", message.headers, message.timestamp
             )
-            self._receive(event)
+            if not is_proof(event.key, event.headers):
+                self._receive(event)
         else:
             log.warning("foreign-event-refused", exchange=message.exchange)
 
@@ -378,9 +435,9 @@ class EventConsumer:
 
 
 async def _receives(channel: AbstractChannel, queue: AbstractQueue) -> bool:
-    """Return whether something arrives in a queue that has no consumer yet, within `_SILENT_SECONDS`."""
+    """Return whether something arrives in a queue that has no consumer yet, within `SILENT_SECONDS`."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_SILENT_SECONDS):
+        async with asyncio.timeout(SILENT_SECONDS):
             while not await messages_in(channel, queue.name):  # noqa: ASYNC110  a broker does not say when
                 await asyncio.sleep(_LOOK_SECONDS)
             return True

@@ -107,8 +107,10 @@ class LateEvents:
         return False
 
 
-PROOF_OVERDUE = 10 * SECOND
-"""Nanoseconds after the last proof from which on events count as missing; proofs are made every 2 s."""
+PROOF_OVERDUE = 20 * SECOND
+"""Nanoseconds after the last proof from which on events count as missing; proofs are made every 5 s, and an
+event shortly after one proof is all that the next one may be made with.
+"""
 
 
 class GapTracker:

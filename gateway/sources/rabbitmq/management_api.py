@@ -138,6 +138,18 @@ class OwnerRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class BindingsRequest:
+    """A request for the bindings of a queue, of which no statistics are read: a small answer."""
+
+    queue: ObjectName
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return f"{path_of('queues', *self.queue.parts, 'bindings')}?columns=source,routing_key"
+
+
+@dataclass(frozen=True, slots=True)
 class PermissionRequest:
     """A request that shows whether the contents of a virtual host may be read: each has exchanges."""
 
@@ -213,7 +225,7 @@ ExtraRequest: TypeAlias = (
 )
 """Requests that are sent once, when there is a reason."""
 ManagementRequest: TypeAlias = (
-    OverviewRequest | ListingRequest | UsersRequest | SessionsRequest | ExtraRequest
+    OverviewRequest | ListingRequest | UsersRequest | SessionsRequest | BindingsRequest | ExtraRequest
 )
 
 

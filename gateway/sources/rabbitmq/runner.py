@@ -28,6 +28,7 @@ from gateway.sources.rabbitmq.event_gaps import BacklogGap
 from gateway.sources.rabbitmq.management_api import (
     LISTING_PATIENCE,
     Answer,
+    BindingsRequest,
     Document,
     ListingRequest,
     ManagementRequest,
@@ -151,6 +152,7 @@ class SourceRunner:
                 lambda: source.knows_dependencies,
                 lambda: source.cluster_names,
                 self._has_queue,
+                bindings=self._bindings,
                 max_length=max_events,
             )
 
@@ -209,6 +211,10 @@ class SourceRunner:
     async def _has_queue(self, virtual_host: str, name: str) -> bool:
         answer = await self._reader.read(OwnerRequest(ObjectName("queue", (virtual_host, name))))
         return isinstance(answer, Document)
+
+    async def _bindings(self, virtual_host: str, name: str) -> Answer | None:
+        request = BindingsRequest(ObjectName("queue", (virtual_host, name)))
+        return await self._reader.read(request) if self._source.can_ask(request) else None
 
     async def _answer(self, request: ManagementRequest) -> Answer:
         """Return the answer to a request; a long listing is waited for while the broker answers others."""

@@ -69,6 +69,8 @@ CATCHING_UP_LIMIT = 60_000_000_000
 RESUMING_LIMIT = 15_000_000_000
 """Nanoseconds for which listings wait until a durable subscription is resumed, if the broker answers."""
 
+_WITHOUT_EVENTS = "what lives for a moment is not seen"
+
 _HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
 """Events that change values of objects, each with the class to be listed soon."""
 
@@ -183,6 +185,10 @@ class RabbitMqSource:
     def cluster_names(self) -> frozenset[str]:
         """The names that the cluster has had whose management API is read; empty if none is known."""
         return self._view.nodes.identity.names
+
+    def can_ask(self, request: ManagementRequest) -> bool:
+        """Return whether the path of a request arrives at the broker, as far as that is known."""
+        return not self._visibility.paths.fault(request.target)
 
     @property
     def unreadable(self) -> Mapping[str, int]:
@@ -345,7 +351,7 @@ class RabbitMqSource:
             effects = [Observed(tuple(gaps)), *effects]
         status = self.status
         complete_until = self._gaps.complete_until(now)
-        not_readable = () if status.state is SourceState.DOWN else self._not_readable
+        not_readable = () if status.state is SourceState.DOWN else self._not_readable(now)
         state = SourceStateSeen(
             status.state, status.detail, status.changes_wait, complete_until, not_readable
         )
@@ -357,6 +363,8 @@ class RabbitMqSource:
             self._calls.wake_at,
             self._visibility.unread_until(now, self._config.silence_limit),
         ]
+        if (missing_since := self._visibility.events_missing_since) + self._config.silence_limit > now:
+            times.append(missing_since + self._config.silence_limit)
         if self._visibility.silent_since and self._stream.synchronised:
             times.append(self._visibility.silent_since + self._config.silence_limit)
         wake = min((time for time in times if time), default=0)
@@ -365,13 +373,17 @@ class RabbitMqSource:
             effects.append(WakeAt(wake))
         return effects
 
-    @property
-    def _not_readable(self) -> tuple[ClassNotReadable, ...]:
-        whole, partly = self._visibility.not_readable, self._visibility.read_in_part
-        return tuple(
+    def _not_readable(self, now: int) -> tuple[ClassNotReadable, ...]:
+        visibility = self._visibility
+        since = visibility.events_missing_since
+        events = ClassNotReadable("events", visibility.events_missing, since, consequence=_WITHOUT_EVENTS)
+        lack = visibility.lacks_events and now >= since + self._config.silence_limit
+        whole, partly = visibility.not_readable, visibility.read_in_part
+        classes = (
             ClassNotReadable(self._readers[name].schema.class_name, reason, since, name not in whole)
             for name, (reason, since) in (partly | whole).items()
         )
+        return *([events] if lack else ()), *classes
 
     def _regained(self, now: int) -> list[Gap]:
         """Close the gap in which events may be missing, if it is over."""
@@ -414,7 +426,7 @@ class RabbitMqSource:
         """Take note that events arrive from now on, and that earlier ones may have been missed."""
         again = self._visibility.had_events
         self._plan.try_again(now)
-        self._visibility.events_missing = ""
+        self._visibility.events_arrive()
         self._visibility.unbroken_since = self._view.known.events_since = now
         self._view.known.events_arrive = True
         self._events.lost()
@@ -432,7 +444,7 @@ class RabbitMqSource:
         The source is not synchronised before `LinkUp` ends that.
         """
         self._plan.try_again(now)
-        self._visibility.events_missing = ""
+        self._visibility.events_arrive()
         self._visibility.unbroken_since = now
         self._visibility.catching_up = self._visibility.events_are_kept = True
         self._visibility.had_events = True
@@ -521,6 +533,7 @@ class RabbitMqSource:
             else:
                 self._note_missed(now, f"no events arrived: {reason}")
         self._visibility.events_missing = reason
+        self._visibility.events_missing_since = self._visibility.events_missing_since or now
         self._view.known.events_arrive = False
         self._visibility.unbroken_since = 0
         self._visibility.catching_up = False

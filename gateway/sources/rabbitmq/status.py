@@ -210,6 +210,7 @@ class Visibility:
         complete: everything has been read since the source was stale.
         was_complete: everything has been read once.
         events_missing: why no events arrive; empty while they do.
+        events_missing_since: since when that was found out (ns); 0 while they arrive.
         awaits_events: it is not complete before it is known whether events arrive.
         events_are_kept: a durable subscription keeps the events while there is no connection.
         catching_up: events from the time without a connection are being received.
@@ -229,6 +230,7 @@ class Visibility:
         self._failing_since = 0
         self.complete = False
         self.events_missing = _NOT_CONNECTED
+        self.events_missing_since = 0
         self.awaits_events = False
         self.events_are_kept = False
         self.catching_up = False
@@ -313,6 +315,15 @@ class Visibility:
     def read_in_part(self) -> dict[str, tuple[str, int]]:
         """The listed classes of which some objects are stale, and the others are read: as `not_readable`."""
         return {name: (one.text, one.since) for name, one in self._partly.items() if one.lasts}
+
+    def events_arrive(self) -> None:
+        """Note that events arrive from now on."""
+        self.events_missing, self.events_missing_since = "", 0
+
+    @property
+    def lacks_events(self) -> bool:
+        """Whether events should arrive, and it was found out that they do not."""
+        return self.awaits_events and self.events_missing not in {"", _NOT_CONNECTED}
 
     def documents_unreadable(
         self,
@@ -523,7 +534,7 @@ class Visibility:
         # Last, because SNMP cuts a long line, and this part is always there without a writer.
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
-        fails = self.not_readable or self.read_in_part or overdue
+        fails = self.not_readable or self.read_in_part or overdue or self.lacks_events
         trusted = SourceState.DEGRADED if fails else SourceState.SYNCHRONISED
         state = trusted if known else SourceState.SYNCHRONISING
         waits = bool(self.without_majority)

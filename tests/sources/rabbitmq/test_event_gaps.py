@@ -36,8 +36,12 @@ def ends(shop: World, number: int) -> list[tuple[int, bool]]:
     ]
 
 
+def reported_states(shop: World) -> list[SourceStateSeen]:
+    return [one for one in shop.observed if isinstance(one, SourceStateSeen)]
+
+
 def complete_until(shop: World) -> int:
-    return [one.complete_until for one in shop.observed if isinstance(one, SourceStateSeen)][-1]
+    return reported_states(shop)[-1].complete_until
 
 
 def fails(shop: World, seconds: float) -> None:
@@ -96,6 +100,29 @@ def resumed(shop: World) -> None:
     shop.source_does(shop.source.handle(BacklogFollows("", 0), shop.now))
     shop.run(3)
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+
+
+def test_a_source_whose_events_are_configured_and_do_not_arrive_is_degraded_with_an_alarm() -> None:
+    shop = world(awaits_events=True)
+    cut = shop.now
+    shop.source_does(shop.source.handle(LinkDown("nothing arrives"), cut))
+    degraded = reported_states(shop)[-1]
+    assert (degraded.state, degraded.not_readable) == (SourceState.DEGRADED, ())
+    shop.run(11)
+    (events,) = reported_states(shop)[-1].not_readable
+    assert (events.class_name, events.reason, events.since) == ("events", "nothing arrives", cut)
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.run(60)
+    arriving = reported_states(shop)[-1]
+    assert (arriving.state, arriving.not_readable) == (SourceState.SYNCHRONISED, ())
+
+
+def test_a_source_without_events_is_as_good_as_it_can_be() -> None:
+    shop = world(events=False)
+    shop.source_does(shop.source.handle(LinkDown("none are configured"), shop.now))
+    shop.run(60)
+    alone = reported_states(shop)[-1]
+    assert (alone.state, alone.not_readable) == (SourceState.SYNCHRONISED, ())
 
 
 def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:

@@ -30,6 +30,7 @@ from gateway.sources.rabbitmq.management_api import (
     Unavailable,
     UsedFeaturesRequest,
 )
+from gateway.sources.rabbitmq.object_names import PROOF_KEY
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.source_events import AnswerReceived, RequestSent
 from tests.hypothesis_profiles import examples
@@ -60,6 +61,25 @@ def test_the_gateways_own_queues_and_connections_are_left_out_unless_asked_for(*
     else:
         assert shop.names("queue") == []
         assert shop.names("connection") == ["liar"]
+
+
+def test_a_binding_by_which_a_gateway_proves_that_events_arrive_is_never_shown() -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway", show_own=True))
+    queue = "amqp-gateway.events.1"
+    shop.broker.add_exchange("amq.rabbitmq.event", "/")
+    shop.broker.add_queue(queue)
+    for key in ("queue.created", PROOF_KEY):
+        shop.broker.objects["binding"]["/", "amq.rabbitmq.event", queue, key] = {
+            "vhost": "/",
+            "source": "amq.rabbitmq.event",
+            "destination": queue,
+            "destination_type": "queue",
+            "routing_key": key,
+            "properties_key": key,
+            "arguments": {},
+        }
+    shop.run(12)
+    assert [name.rpartition("/")[2] for name in shop.names("binding")] == ["queue.created"]
 
 
 @pytest.mark.parametrize("by_event", [False, True])

@@ -25,6 +25,7 @@ from gateway.model.observations import (
     ClassLearned,
     EventLearned,
     EventSeen,
+    Gap,
     ObjectSeen,
     Observation,
     SourceState,
@@ -96,6 +97,7 @@ class Watch:
         self.virtual_host = virtual_host
         self.synchronised = False
         self.seen: list[ObjectSeen] = []
+        self.gaps: list[Gap] = []
         self.events: list[tuple[EventSeen, dict[str, object]]] = []
         self.schemas: dict[str, ClassSchema] = {}
         self.delays: list[int] = []
@@ -117,6 +119,8 @@ class Watch:
                 self.seen.append(one)
             elif isinstance(one, ClassLearned):
                 self.schemas[one.schema.key.name] = one.schema
+            elif isinstance(one, Gap):
+                self.gaps.append(one)
             elif isinstance(one, EventLearned):
                 self.event_schemas[one.schema.key] = one.schema
             elif isinstance(one, EventSeen):
