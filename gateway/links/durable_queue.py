@@ -40,6 +40,8 @@ class Loss(enum.StrEnum):
     """It was bound, and nothing arrived in it."""
     FORGOTTEN = "forgotten"
     """What was accepted before is not known any more, so that protected bodies in it were refused."""
+    DROPPED = "dropped"
+    """A policy reached it, by which the broker may have dropped some."""
     DOWN = "down"
     """Its node was down, while other nodes of the cluster were running."""
     SUSPECTED = "doubtful"

@@ -148,6 +148,24 @@ def test_check_connect_reaches_every_source(site: Site, virtual_host: VirtualHos
     ]
 
 
+def test_check_connect_names_a_policy_by_which_the_gateways_queue_may_lose_events(
+    site: Site, virtual_host: VirtualHost
+) -> None:
+    broker = virtual_host.broker
+    user = {"user": broker.administrator.name, "password": site.secret(broker.administrator.password)}
+    events = {"url": f"amqp://127.0.0.1:{broker.ports.amqp}", "vhost": virtual_host.name}
+    with virtual_host.http() as http:
+        policy = {"pattern": ".*", "apply-to": "queues", "definition": {"max-length": 100}}
+        http.put(f"policies/{virtual_host.path}/cap", json=policy).raise_for_status()
+    reading = {"kind": "rabbitmq", "management": broker.management_url, **user}
+    site.configure(sources={"orders": {**reading, "events": events}})
+
+    lines = said(amqp_gateway("check", "--connect", "--config", site.configuration))
+
+    assert "the policy 'cap' (max-length: 100) reaches the gateway's own queue amqp-gateway.events." in lines
+    assert r"let its pattern begin with ^(?!amqp-gateway\.) to spare" in lines
+
+
 def test_a_process_that_is_started_again_has_the_configuration_of_the_gateways_start(site: Site) -> None:
     """The file is being edited, and is not complete."""
     site.configure(snmp={"enabled": False})

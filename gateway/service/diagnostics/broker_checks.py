@@ -29,6 +29,7 @@ from gateway.links.amqp_connection import (
 from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.rabbitmq_endpoints import event_endpoint, http_writer, management_endpoint
+from gateway.sources.rabbitmq.event_consumer import MAX_QUEUE_LENGTH
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
 from gateway.sources.rabbitmq.http_reader import HttpReader, after_pauses
 from gateway.sources.rabbitmq.management_api import (
@@ -37,10 +38,13 @@ from gateway.sources.rabbitmq.management_api import (
     NotFound,
     NotManagement,
     OverviewRequest,
+    PoliciesRequest,
     Refused,
     Unavailable,
 )
 from gateway.sources.rabbitmq.management_changes import Lookup
+from gateway.sources.rabbitmq.object_names import OWN_QUEUES
+from gateway.sources.rabbitmq.own_queue_policies import policies_of
 from gateway.sources.rabbitmq.rights import consuming_events, tags_of
 
 _NAME: Final = "amqp-gateway check"
@@ -138,6 +142,22 @@ async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, report: Repor
             f"{events}: no exchange {EVENT_EXCHANGE}: what comes and goes between two looks is not seen; "
             "enable the plugin rabbitmq_event_exchange"
         )
+    await _check_policies(settings, folder, events, report)
+
+
+async def _check_policies(
+    settings: RabbitMqSettings, folder: Path, events: AmqpEndpoint, report: Report
+) -> None:
+    """Report policies by which the broker may drop events from the gateway's queue."""
+    async with HttpReader(management_endpoint(settings, settings, folder)) as reader:
+        usual, operator = [
+            await after_pauses(partial(reader.read, PoliciesRequest(events.vhost, operator)))
+            for operator in (False, True)
+        ]
+    declared = MAX_QUEUE_LENGTH if settings.events is None else settings.events.max_length
+    found = policies_of(f"{OWN_QUEUES}events.{uuid.uuid4()}", declared, usual, operator)
+    if found is not None and found.text:
+        report(f"{events}: {found.text}")
 
 
 def _nodes(settings: RabbitMqSettings) -> str:

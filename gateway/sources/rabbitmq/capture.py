@@ -265,8 +265,8 @@ def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | N
             return {"event": "events-resumed", "missed": missed}
         case LossSuspected(reason, since):
             return {"event": "events-lost", "reason": reason, "since": max(0, since)}
-        case EventsReceived(until):
-            return {"event": "events-received", "until": until}
+        case EventsReceived(until, remark):
+            return {"event": "events-received", "until": until, **({"remark": remark} if remark else {})}
         case EventsDropped(since, until, reason):
             return {"event": "events-dropped", "since": since, "until": until, "reason": reason}
         case WorkContinues(work):
@@ -305,7 +305,7 @@ def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911, PLR0912  
         case "events-lost":
             return LossSuspected(record.value("reason", str), record.value("since", int))
         case "events-received":
-            return EventsReceived(record.value("until", int))
+            return EventsReceived(record.value("until", int), record.value("remark", str, ""))
         case "events-dropped":
             since, until = (record.value(name, int) for name in ("since", "until"))
             return EventsDropped(since, until, record.value("reason", str))

@@ -36,7 +36,7 @@ from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue, Proofs, bind, m
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
 from gateway.sources.rabbitmq.event_proof import (
     SILENT_SECONDS,
-    Bindings,
+    Ask,
     EventProof,
     EventsSilentError,
     is_proof,
@@ -102,7 +102,7 @@ class EventConsumer:
             another cluster are not taken.
         has_queue: asks that management API whether it has a queue, by virtual host and name. Nodes of one
             cluster may report different names; then a new queue shows whether they are of one broker.
-        bindings: asks that management API for the bindings of a queue; without it they are not proved.
+        ask: asks that management API for bindings and policies; without it they are not proved.
         max_length: the largest number of events that wait, of a queue that is not kept.
     """
 
@@ -117,7 +117,7 @@ class EventConsumer:
         clusters: Callable[[], Collection[str]] = tuple,
         has_queue: Callable[[str, str], Awaitable[bool]] | None = None,
         *,
-        bindings: Bindings | None = None,
+        ask: Ask | None = None,
         max_length: int = MAX_QUEUE_LENGTH,
     ) -> None:
         self._nodes = NodeChoice(endpoint.nodes)
@@ -128,12 +128,13 @@ class EventConsumer:
         self._understood = understood
         self._clusters = clusters
         self._has_queue = has_queue
-        self._asks_bindings = bindings
+        self._ask = ask
         self._proved: set[tuple[str, frozenset[str]]] = set()  # other names of one cluster
         self._missing_reported = False  # that the kept queue is; it could not be made since
         self._had_no_exchange = False  # since the last connection; its bindings are gone with it
         self._was_silent = False  # the kept queue was bound, and nothing arrived
-        self._reported_until = 0
+        self._reported: EventsReceived | None = None
+        self._max_length = max_length if kept is None else kept.subscription.max_length
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
         self._sooner = asyncio.Event()
@@ -179,8 +180,10 @@ class EventConsumer:
     async def _consume(self, connection: AbstractConnection) -> None:
         channel = await connection.channel(publisher_confirms=False)
         with self._exchange_missing():
-            queue = await self._declared(channel)
-        proof = self._proof(queue.name, self._clock.now())
+            queue = await self._queue.declare(channel, self._bindings)
+            proof = self._proof(queue.name)
+            await self._check_arrival(channel, queue, proof)
+        proof.until = self._clock.now()
         self._receive(LinkUp(""))
         watch = self._queue.watch(channel, queue.name, self._proofs(proof), [EVENT_EXCHANGE])
 
@@ -245,8 +248,8 @@ class EventConsumer:
                 await self._compare(connection)
             await asyncio.sleep(_SAME_SECONDS)
 
-    async def _declared(self, channel: AbstractChannel) -> AbstractQueue:
-        """Return the queue, declared and bound, after a check that events arrive in it.
+    async def _check_arrival(self, channel: AbstractChannel, queue: AbstractQueue, proof: EventProof) -> None:
+        """Check that events arrive in the queue, which is bound and has no consumer yet.
 
         RabbitMQ 4 publishes events only while it regards its event exchange as bound. If the last binding of
         another consumer is removed while the first one of this queue is added, it can be wrong about that
@@ -256,13 +259,15 @@ class EventConsumer:
         Raises:
             LinkError: no event arrives.
         """
-        queue = await self._queue.declare(channel, self._bindings)
+        await proof.read_policies()
         can_ask = BINDING_CREATED in self._keys and len(self._keys) > 1
         if not can_ask or await _receives(channel, queue):
-            return queue
+            return
+        if proof.policies.text:
+            raise LinkError(Trouble.MISCONFIGURED, f"{self._endpoint}: {proof.policies.text}")
         await self._bind_again(queue)
         if await _receives(channel, queue):
-            return queue
+            return
         raise LinkError(
             Trouble.BROKEN,
             f"{self._endpoint}: {EVENT_EXCHANGE} is bound, and the broker publishes nothing to it: disable"
@@ -275,11 +280,14 @@ class EventConsumer:
             await queue.unbind(binding.exchange, binding.routing_key)
         await bind(queue, self._bindings)
 
-    def _proof(self, queue: str, until: int = 0) -> EventProof:
-        """Return the proof that events arrive in a queue, as they did until then (ns), 0 for not yet."""
-        return EventProof(
-            self._endpoint.vhost, queue, self._keys, self._asks_bindings, self._clock.now, until
-        )
+    def _proof(self, queue: str) -> EventProof:
+        """Return the proof that events arrive in a queue."""
+
+        def lost(reason: str, since: int) -> None:
+            self._receive(LossSuspected(reason, since))
+
+        place = (self._endpoint.vhost, queue)
+        return EventProof(*place, self._keys, self._max_length, self._ask, self._clock.now, lost)
 
     async def _loss(self, queue: DurableQueue, waiting: int | None, proof: EventProof) -> Loss | None:
         """Return why the kept queue lacks events; this is found out before anything is bound.
@@ -291,7 +299,11 @@ class EventConsumer:
             return Loss.MISSING
         if self._had_no_exchange or await proof.lacks():
             return Loss.UNBOUND
-        return Loss.SILENT if self._was_silent else queue.loss(waiting)
+        if self._was_silent:
+            return Loss.SILENT
+        await proof.read_policies()
+        dropped = proof.policies.may_have_dropped_meanwhile(waiting)
+        return queue.loss(waiting) or (Loss.DROPPED if dropped else None)
 
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
         subscription = kept.subscription
@@ -301,6 +313,8 @@ class EventConsumer:
         proof = self._proof(queue.name)
         loss = await self._loss(queue, waiting, proof)
         missed = queue.missed(loss, waiting)
+        if loss is Loss.DROPPED:
+            missed = proof.policies.text
         first = loss in {Loss.MISSING, Loss.UNBOUND} and not self._missing_reported
         if first:
             # Before it is there, or bound: a gateway killed in between would not know what was missed.
@@ -330,13 +344,16 @@ class EventConsumer:
         if not first:
             # What waits in a queue whose node was down, or that was unbound, is from before: the loss lasts
             # until now.
-            is_old = loss in {Loss.DOWN, Loss.UNBOUND, Loss.SILENT}
+            is_old = loss in {Loss.DOWN, Loss.UNBOUND, Loss.SILENT, Loss.DROPPED}
             self._receive(BacklogFollows(missed, 0 if is_old else waiting or 0))
         self._missing_reported = self._had_no_exchange = False
 
         async def catch_up() -> None:
             await queue.drained(channel)
             await deliveries.all_passed_on()
+            if proof.changes.text and loss is None:
+                subscription.counts.losses[Loss.DROPPED] += 1
+                self._receive(BacklogFollows(proof.changes.text, 0))
             try:
                 await proof.prove(declared)
                 self._was_silent = False
@@ -362,10 +379,10 @@ class EventConsumer:
 
     def _proofs(self, proof: EventProof, are_passed_on: Callable[[], bool] = lambda: True) -> Proofs:
         def received(asked: int) -> None:
-            until = min(asked, proof.until)
-            if are_passed_on() and until > self._reported_until:
-                self._reported_until = until
-                self._receive(EventsReceived(until))
+            report = EventsReceived(min(asked, proof.until), proof.policies.text)
+            if are_passed_on() and report.until and report != self._reported:
+                self._reported = report
+                self._receive(report)
 
         return Proofs(
             self._clock.now, received, lambda reason, since: self._receive(LossSuspected(reason, since))

@@ -1,10 +1,11 @@
 """The proof that the broker's events arrive, which an open connection and an empty queue do not give.
 
 A plugin that is disabled and enabled again takes all bindings of its exchange with it, and leaves queue and
-connection; a RabbitMQ 4 can take its event exchange for unbound, and publish nothing. So a proof has three
-parts: the management API shows every binding of the queue, an event arrived that was published since the last
-proof, and nothing waited in the queue (`gateway.links.own_queue.WatchedQueue.watch`). Only the gateway binds
-its queue, so a binding that is there was there all the time.
+connection; a RabbitMQ 4 can take its event exchange for unbound, and publish nothing; a policy can let the
+broker drop events. So a proof has four parts: the management API shows every binding of the queue, and no
+policy that may have dropped events from it; an event arrived that was published since the last proof; and
+nothing waited in the queue (`gateway.links.own_queue.WatchedQueue.watch`). Only the gateway binds its queue,
+so a binding that is there was there all the time.
 
 Where no other event comes, a binding with a key of its own is made and removed on the channel that consumes:
 its event shows that events are published. Another channel would itself be opened, counted and reported.
@@ -14,16 +15,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 
 from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.mapping.paths import Json
+from gateway.model.times import SECOND
+from gateway.sources.rabbitmq.event_headers import plain_headers
 from gateway.sources.rabbitmq.events import BINDING_CREATED, BINDING_DELETED, EVENT_EXCHANGE
-from gateway.sources.rabbitmq.management_api import Answer, Document
-from gateway.sources.rabbitmq.object_names import OWN_QUEUES, PROOF_KEY
+from gateway.sources.rabbitmq.management_api import (
+    Answer,
+    BindingsRequest,
+    Document,
+    ManagementRequest,
+    NotFound,
+    PoliciesRequest,
+)
+from gateway.sources.rabbitmq.object_names import OWN_QUEUES, PROOF_KEY, ObjectName
+from gateway.sources.rabbitmq.own_queue_policies import (
+    NONE,
+    POLICY_EVENTS,
+    PolicyChanges,
+    QueuePolicies,
+    policies_of,
+)
 
 PROOF_SECONDS = 5.0
 """Seconds between two proofs: a gap begins as much earlier than what interrupts the events, or twice that."""
@@ -35,8 +52,14 @@ _BINDING_LOOKS: Final = 3
 """How often the bindings are asked for that seem to lack: another node of the cluster may show them late."""
 _AGAIN_SECONDS: Final = 1.0
 
-Bindings: TypeAlias = Callable[[str, str], Awaitable[Answer | None]]
-"""Asks for the bindings of a queue, by virtual host and name; ``None`` if its path cannot be used."""
+_REPORT_AGAIN: Final = 60 * SECOND
+"""Nanoseconds between two reports that a policy may have dropped events: each has everything listed again."""
+
+Ask: TypeAlias = Callable[[ManagementRequest], Awaitable[Answer | None]]
+"""Sends a request to the management API; returns ``None`` if its path cannot be used."""
+
+
+_UNREADABLE: Final = NotFound()
 
 
 class EventsSilentError(LinkError):
@@ -56,7 +79,7 @@ def lacking(keys: Collection[str], answer: Answer | None) -> frozenset[str] | No
     if not isinstance(answer, Document) or not isinstance(answer.body, list):
         return None
     shown = {
-        one.get("routing_key")
+        str(one.get("routing_key"))
         for one in answer.body
         if isinstance(one, Mapping) and one.get("source") == EVENT_EXCHANGE
     }
@@ -78,25 +101,42 @@ class EventProof:
         virtual_host: where the queue is.
         queue: its name.
         keys: the routing keys by which it is bound.
-        bindings: asks for its bindings; ``None`` if that cannot be asked.
+        max_length: the number of messages to which it is declared to be bounded.
+        ask: asks the management API; ``None`` if that cannot be asked.
         now: returns the time of the gateway's clock (ns).
-        until: the time (ns) until which every event was published to the queue; 0 while nothing is proved.
+        lost: called when a policy may have dropped events, with the reason and the last time before (ns).
+        until: the time (ns) until which every event was published to the queue, and not dropped from it; 0
+            while nothing is proved.
+        policies: what policies make of the queue.
+        changes: what was changed of that since the last proof.
     """
 
     virtual_host: str
     queue: str
     keys: Collection[str]
-    bindings: Bindings | None
+    max_length: int
+    ask: Ask | None
     now: Callable[[], int]
+    lost: Callable[[str, int], None]
     until: int = 0
+    policies: QueuePolicies = NONE
+    changes: PolicyChanges = field(init=False)
     _arrived: int = 0
     _arrived_at: int = 0
+    _arrived_before: int = 0
+    _dropped: str = ""
+    _reported_at: int = 0
+
+    def __post_init__(self) -> None:
+        self.changes = PolicyChanges(self.virtual_host, self.queue, self.max_length)
 
     def arrived(self, message: AbstractIncomingMessage) -> None:
         """Note a message that arrived; only the broker can publish to its event exchange."""
         if message.exchange == EVENT_EXCHANGE:
             self._arrived += 1
             self._arrived_at = self.now()
+            if message.routing_key in POLICY_EVENTS:
+                self.changes.take(message.routing_key, plain_headers(message.headers))
 
     async def lacks(self) -> frozenset[str]:
         """Return the keys by which the queue is not bound.
@@ -135,11 +175,35 @@ class EventProof:
         """
         began = self.now()
         is_bound = await self._is_bound()
+        is_known = await self.read_policies()
         can_ask = BINDING_CREATED in self.keys
         if can_ask and self._arrived_at <= self.until:
             await self._await_event(queue)
-        if is_bound:
-            self.until = max(self.until, min(began, self._arrived_at) if can_ask else began)
+        if is_bound and is_known:
+            self._proved(max(self.until, min(began, self._arrived_at) if can_ask else began))
+
+    def _proved(self, until: int) -> None:
+        """Move `until` on, unless a policy may have dropped events: that is reported now or later."""
+        received, self._arrived_before = self._arrived - self._arrived_before, self._arrived
+        drops = bool(self.until) and self.policies.may_have_dropped(received, until - self.until)
+        changed = self.changes.text if self.until else ""
+        self._dropped = self._dropped or changed or (self.policies.text if drops else "")
+        self.changes = PolicyChanges(self.virtual_host, self.queue, self.max_length)
+        if self._dropped and (not drops or until - self._reported_at >= _REPORT_AGAIN):
+            self.lost(self._dropped, self.until)
+            self._dropped, self._reported_at = "", until
+        if not self._dropped:
+            self.until = until
+
+    async def read_policies(self) -> bool:
+        """Read what policies make of the queue; return whether the management API shows that."""
+        if self.ask is None:
+            return True
+        answers = [await self.ask(PoliciesRequest(self.virtual_host, operator)) for operator in (False, True)]
+        usual, operator = (_UNREADABLE if one is None else one for one in answers)
+        found = policies_of(self.queue, self.max_length, usual, operator)
+        self.policies = self.policies if found is None else found
+        return found is not None
 
     async def _is_bound(self) -> bool:
         """Return whether all bindings are shown; false if the management API does not answer.
@@ -160,9 +224,10 @@ class EventProof:
         )
 
     async def _lacking(self) -> frozenset[str] | None:
-        if self.bindings is None:
+        if self.ask is None:
             return frozenset()
-        return lacking(self.keys, await self.bindings(self.virtual_host, self.queue))
+        request = BindingsRequest(ObjectName("queue", (self.virtual_host, self.queue)))
+        return lacking(self.keys, await self.ask(request))
 
     async def _await_event(self, queue: AbstractQueue) -> None:
         """Make and remove a binding, and wait for an event.

@@ -150,6 +150,19 @@ class BindingsRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class PoliciesRequest:
+    """A request for the policies, or the operator policies, of a virtual host."""
+
+    virtual_host: str
+    operator: bool
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return path_of("operator-policies" if self.operator else "policies", self.virtual_host)
+
+
+@dataclass(frozen=True, slots=True)
 class PermissionRequest:
     """A request that shows whether the contents of a virtual host may be read: each has exchanges."""
 
@@ -225,7 +238,13 @@ ExtraRequest: TypeAlias = (
 )
 """Requests that are sent once, when there is a reason."""
 ManagementRequest: TypeAlias = (
-    OverviewRequest | ListingRequest | UsersRequest | SessionsRequest | BindingsRequest | ExtraRequest
+    OverviewRequest
+    | ListingRequest
+    | UsersRequest
+    | SessionsRequest
+    | BindingsRequest
+    | PoliciesRequest
+    | ExtraRequest
 )
 
 

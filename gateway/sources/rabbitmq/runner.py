@@ -28,7 +28,6 @@ from gateway.sources.rabbitmq.event_gaps import BacklogGap
 from gateway.sources.rabbitmq.management_api import (
     LISTING_PATIENCE,
     Answer,
-    BindingsRequest,
     Document,
     ListingRequest,
     ManagementRequest,
@@ -152,7 +151,7 @@ class SourceRunner:
                 lambda: source.knows_dependencies,
                 lambda: source.cluster_names,
                 self._has_queue,
-                bindings=self._bindings,
+                ask=self._ask,
                 max_length=max_events,
             )
 
@@ -212,8 +211,7 @@ class SourceRunner:
         answer = await self._reader.read(OwnerRequest(ObjectName("queue", (virtual_host, name))))
         return isinstance(answer, Document)
 
-    async def _bindings(self, virtual_host: str, name: str) -> Answer | None:
-        request = BindingsRequest(ObjectName("queue", (virtual_host, name)))
+    async def _ask(self, request: ManagementRequest) -> Answer | None:
         return await self._reader.read(request) if self._source.can_ask(request) else None
 
     async def _answer(self, request: ManagementRequest) -> Answer:

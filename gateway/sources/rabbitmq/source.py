@@ -255,8 +255,9 @@ class RabbitMqSource:
                 return self._events_resumed(missed, now)
             case LossSuspected(reason, since):
                 return self._events_lost(reason, now, since)
-            case EventsReceived(until):
+            case EventsReceived(until, remark):
                 self._gaps.received_until = until
+                self._visibility.events_may_be_dropped = remark
                 return []
             case EventsDropped(since, until, reason):
                 gaps = self._gaps.dropped(since, until, reason)

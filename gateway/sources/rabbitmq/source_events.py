@@ -57,9 +57,13 @@ class EventsDropped:
 
 @dataclass(frozen=True, slots=True)
 class EventsReceived:
-    """Every event that the broker had published until ``until`` (ns) was received."""
+    """Every event that the broker had published until ``until`` (ns) was received.
+
+    ``remark``: one line for people on policies by which the broker may drop events; empty for none.
+    """
 
     until: int
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,7 @@ class Visibility:
         was_complete: everything has been read once.
         events_missing: why no events arrive; empty while they do.
         events_missing_since: since when that was found out (ns); 0 while they arrive.
+        events_may_be_dropped: by which policies the broker may drop events; empty if by none.
         awaits_events: it is not complete before it is known whether events arrive.
         events_are_kept: a durable subscription keeps the events while there is no connection.
         catching_up: events from the time without a connection are being received.
@@ -231,6 +232,7 @@ class Visibility:
         self.complete = False
         self.events_missing = _NOT_CONNECTED
         self.events_missing_since = 0
+        self.events_may_be_dropped = ""
         self.awaits_events = False
         self.events_are_kept = False
         self.catching_up = False
@@ -523,6 +525,8 @@ class Visibility:
         parts += [one.text for one in self._partly.values()]
         if self.events_missing:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
+        elif self.events_may_be_dropped:
+            parts.append(self.events_may_be_dropped)
         if self.catching_up:
             parts.append("receiving the events of the time before")
         if self.left_out:
@@ -534,8 +538,9 @@ class Visibility:
         # Last, because SNMP cuts a long line, and this part is always there without a writer.
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
-        fails = self.not_readable or self.read_in_part or overdue or self.lacks_events
-        trusted = SourceState.DEGRADED if fails else SourceState.SYNCHRONISED
+        fails = self.not_readable or self.read_in_part or overdue
+        misses = self.lacks_events or self.events_may_be_dropped
+        trusted = SourceState.DEGRADED if fails or misses else SourceState.SYNCHRONISED
         state = trusted if known else SourceState.SYNCHRONISING
         waits = bool(self.without_majority)
         return SourceStatus(state, "; ".join(parts), blocked, waits, distrust, self.unbroken_since)

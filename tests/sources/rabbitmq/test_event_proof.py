@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from urllib.parse import quote
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 import aio_pika
 import pytest
@@ -15,23 +14,31 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.demo.broker import PrivateBroker
 from gateway.links.durable_queue import DurableSubscription
+from gateway.model.observations import SourceState
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq import event_proof
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
 from gateway.sources.rabbitmq.event_proof import is_proof, lacking
 from gateway.sources.rabbitmq.events import BINDING_CREATED, BINDING_DELETED, EVENT_EXCHANGE
-from gateway.sources.rabbitmq.management_api import Answer, Document, NotFound, Unavailable, answer_of
+from gateway.sources.rabbitmq.management_api import (
+    Answer,
+    Document,
+    ManagementRequest,
+    NotFound,
+    Unavailable,
+    answer_of,
+)
 from gateway.sources.rabbitmq.object_names import PROOF_KEY
 from gateway.sources.rabbitmq.source_events import EventsReceived
 from tests.components.waiting import until
 from tests.links.ledger import MemoryLedger
 from tests.sources.rabbitmq.test_kept_events import names_in
 from tests.sources.rabbitmq.test_live import TAKEN_FOR_UNBOUND, Sink
-from tests.sources.rabbitmq.watching import event_endpoint, ready, watch
+from tests.sources.rabbitmq.watching import Watch, event_endpoint, ready, watch
 
 pytestmark = [pytest.mark.each_rabbitmq(takes_long=True), pytest.mark.xdist_group("disturbed")]
 
-KEYS = ["queue.created", BINDING_CREATED]
+KEYS = ("queue.created", BINDING_CREATED)
 DISABLED = "rabbit:stop_apps([rabbitmq_event_exchange])"
 ENABLED = "rabbit:start_apps([rabbitmq_event_exchange], #{})"
 """What RabbitMQ does when the plugin is disabled, by which its exchange is deleted, and enabled again."""
@@ -44,6 +51,7 @@ ENABLED = "rabbit:start_apps([rabbitmq_event_exchange], #{})"
         (Document([{"source": EVENT_EXCHANGE, "routing_key": KEYS[1]}]), {KEYS[0]}),
         (Document([{"source": "orders", "routing_key": key} for key in KEYS]), {*KEYS}),
         (Document([]), {*KEYS}),
+        (Document([{"source": EVENT_EXCHANGE, "routing_key": []}, 7]), {*KEYS}),
         (Document({"error": "none"}), None),
         (NotFound(), None),
         (Unavailable("status 503"), None),
@@ -82,19 +90,21 @@ class ProofSink(Sink):
 
 @asynccontextmanager
 async def consuming(
-    broker: PrivateBroker, subscription: DurableSubscription | None = None
+    broker: PrivateBroker,
+    subscription: DurableSubscription | None = None,
+    keys: Sequence[str] = KEYS,
 ) -> AsyncIterator[ProofSink]:
     """Provide the sink of a consumer that proves its bindings by the management API."""
     sink = ProofSink()
 
-    async def bindings(vhost: str, queue: str) -> Answer:
+    async def ask(request: ManagementRequest) -> Answer:
         with broker.http() as client:
-            response = await asyncio.to_thread(client.get, f"queues/{quote(vhost, safe='')}/{queue}/bindings")
+            response = await asyncio.to_thread(client.get, request.target)
         return answer_of(response.status_code, response.content)
 
     kept = None if subscription is None else KeptEvents(subscription, lambda: True)
     endpoint = event_endpoint(broker, broker.administrator)
-    consumer = EventConsumer(endpoint, KEYS, sink.receive, SystemClock(), kept, bindings=bindings)
+    consumer = EventConsumer(endpoint, keys, sink.receive, SystemClock(), kept, ask=ask)
     running = asyncio.create_task(consumer.run())
     try:
         yield sink
@@ -205,5 +215,88 @@ async def test_a_broker_that_publishes_nothing_more_is_noticed(unbound: PrivateB
         await make_queue(unbound, "received")
         await until(lambda: "received" in names_in(sink), "the next event")
     if kept:
+        with unbound.http() as client:
+            client.delete(f"queues/%2F/{name}").raise_for_status()
+
+
+@contextmanager
+def policy_on_all(
+    broker: PrivateBroker, definition: dict[str, int], kind: str = "policies"
+) -> Iterator[None]:
+    """Set a policy for all queues of the default virtual host while the context lasts."""
+    with broker.http() as client:
+        body = {"pattern": ".*", "apply-to": "queues", "definition": definition}
+        client.put(f"{kind}/%2F/cap", json=body).raise_for_status()
+        try:
+            yield
+        finally:
+            client.delete(f"{kind}/%2F/cap").raise_for_status()
+
+
+async def burst(broker: PrivateBroker, number: int) -> None:
+    """Declare and delete a queue so many times."""
+    async with await aio_pika.connect(broker.amqp_url()) as connection:
+        channel = await connection.channel()
+        for _ in range(number):
+            await channel.declare_queue("burst")
+            await channel.queue_delete("burst")
+
+
+def missed_from(watched: Watch, time: int) -> int:
+    """Return until when all events from ``time`` on are in gaps (ns); ``time`` if it is in none."""
+    for gap in watched.gaps:
+        if gap.start <= time:
+            time = max(time, gap.end)
+    return time
+
+
+@pytest.mark.parametrize("kind", ["policies", "operator-policies"])
+async def test_what_a_policy_can_have_dropped_of_a_burst_is_a_gap(unbound: PrivateBroker, kind: str) -> None:
+    """The bound that counts is the policy's, which is far below the declared one."""
+    async with watch(unbound, unbound.administrator) as watched:
+        await ready(watched)
+        with policy_on_all(unbound, {"max-length": 10}, kind):
+            await until(lambda: watched.status and "max-length: 10" in watched.status.detail, "it is named")
+            assert watched.status is not None
+            assert r"begin with ^(?!amqp-gateway\.)" in watched.status.detail
+            assert watched.status.state is SourceState.DEGRADED
+            began = SystemClock().now()
+            await burst(unbound, 300)
+            ended = SystemClock().now()
+            await until(lambda: missed_from(watched, began) > ended, "what was dropped of the burst")
+        await until(lambda: watched.status and "max-length" not in watched.status.detail, "it is gone")
+
+
+async def test_a_policy_that_lets_nothing_wait_is_the_reason_why_nothing_arrives(
+    unbound: PrivateBroker,
+) -> None:
+    with policy_on_all(unbound, {"max-length": 0}):
+        async with consuming(unbound) as sink:
+            await until(lambda: sink.reported, "a reason")
+            assert "the policy 'cap' (max-length: 0)" in sink.reported[0]
+            assert "plugin" not in sink.reported[0]
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+async def test_what_a_policy_dropped_from_a_durable_queue_is_no_covered_absence(
+    unbound: PrivateBroker, *, is_cleared: bool
+) -> None:
+    name = f"amqp-gateway.events.test-{secrets.token_hex(4)}"
+    subscription = DurableSubscription(name, 10_000, 60 * SECOND, MemoryLedger())
+    keys = [*KEYS, "policy.set", "policy.cleared"]
+    try:
+        async with consuming(unbound, subscription, keys) as first:
+            await until(lambda: "caught up" in first.reported, "it listens")
+        with policy_on_all(unbound, {"max-length": 10}):
+            await burst(unbound, 50)
+            if not is_cleared:
+                async with consuming(unbound, subscription, keys) as second:
+                    await until(lambda: "caught up" in second.reported, "it listens again")
+        if is_cleared:
+            async with consuming(unbound, subscription, keys) as second:
+                await until(lambda: "caught up" in second.reported, "it listens again")
+        text = "policy.cleared of 'cap'" if is_cleared else "the policy 'cap' (max-length: 10)"
+        assert any(text in line for line in second.reported), second.reported
+    finally:
         with unbound.http() as client:
             client.delete(f"queues/%2F/{name}").raise_for_status()

@@ -40,6 +40,7 @@ from gateway.sources.rabbitmq.http_reader import (
     response_answer,
 )
 from gateway.sources.rabbitmq.management_api import Answer, Document, PermissionRequest, Unavailable
+from gateway.sources.rabbitmq.own_queue_policies import SPARE_OWN
 from gateway.sources.rabbitmq.path_proof import path_of
 from gateway.sources.rabbitmq.proving_client import PathFaultError
 from gateway.sources.rabbitmq.rights import impersonators, tags_of
@@ -73,9 +74,9 @@ async def source_findings(
     except CommandError as error:
         return [Finding("source", Level.PROBLEM, str(error), subject=name)]
     findings = [Finding("source", Level.GOOD, "reached", subject=name)]
-    # Behind a server that changes names some objects can neither be asked nor changed.
+    # Behind a server that changes names some objects can neither be asked nor changed; a policy loses events.
     for remark in remarks:
-        level = Level.WARNING if remark.endswith(LET_THROUGH) else Level.NOTE
+        level = Level.WARNING if remark.endswith((LET_THROUGH, SPARE_OWN)) else Level.NOTE
         findings.append(Finding("source", level, remark, subject=name))
     if isinstance(source, QmfSource | Am01Source):
         return [*findings, *_qmf(name, source)]
