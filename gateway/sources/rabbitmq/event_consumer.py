@@ -259,11 +259,10 @@ class EventConsumer:
         Raises:
             LinkError: no event arrives.
         """
-        await proof.read_policies()
         can_ask = BINDING_CREATED in self._keys and len(self._keys) > 1
         if not can_ask or await _receives(channel, queue):
             return
-        if proof.policies.text:
+        if await proof.read_policies() and proof.policies.text:
             raise LinkError(Trouble.MISCONFIGURED, f"{self._endpoint}: {proof.policies.text}")
         await self._bind_again(queue)
         if await _receives(channel, queue):
@@ -293,7 +292,7 @@ class EventConsumer:
         """Return why the kept queue lacks events; this is found out before anything is bound.
 
         Raises:
-            LinkError: the management API does not show its bindings now.
+            LinkError: the management API does not answer now.
         """
         if waiting is None:
             return Loss.MISSING
@@ -351,7 +350,7 @@ class EventConsumer:
         async def catch_up() -> None:
             await queue.drained(channel)
             await deliveries.all_passed_on()
-            if proof.changes.text and loss is None:
+            if proof.changes.text:
                 subscription.counts.losses[Loss.DROPPED] += 1
                 self._receive(BacklogFollows(proof.changes.text, 0))
             try:

@@ -32,6 +32,7 @@ from gateway.sources.rabbitmq.management_api import (
     ManagementRequest,
     NotFound,
     PoliciesRequest,
+    Unavailable,
 )
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES, PROOF_KEY, ObjectName
 from gateway.sources.rabbitmq.own_queue_policies import (
@@ -124,6 +125,7 @@ class EventProof:
     _arrived: int = 0
     _arrived_at: int = 0
     _arrived_before: int = 0
+    _answer: Answer | None = None
     _dropped: str = ""
     _reported_at: int = 0
 
@@ -139,20 +141,20 @@ class EventProof:
                 self.changes.take(message.routing_key, plain_headers(message.headers))
 
     async def lacks(self) -> frozenset[str]:
-        """Return the keys by which the queue is not bound.
+        """Return the keys by which the queue is not shown to be bound.
 
         Raises:
-            LinkError: the management API does not show its bindings now.
+            LinkError: the management API does not answer now.
         """
         for look in range(_BINDING_LOOKS):
             await asyncio.sleep(_AGAIN_SECONDS if look else 0)
             lacks = await self._lacking()
             if lacks is not None and not lacks:
                 return lacks
-        if lacks is None:
-            text = f"the management API does not show the bindings of the queue {self.queue}: it is not known"
-            raise LinkError(Trouble.UNREACHABLE, f"{text} whether it misses events")
-        return lacks
+        if isinstance(self._answer, Unavailable):
+            text = f"the management API does not show the bindings of the queue {self.queue}"
+            raise LinkError(Trouble.UNREACHABLE, f"{text}, by which it has all events: {self._answer.reason}")
+        return frozenset(self.keys) if lacks is None else lacks
 
     async def prove_again_and_again(self, queue: AbstractQueue) -> None:
         """Prove it every `PROOF_SECONDS`; never returns.
@@ -180,7 +182,7 @@ class EventProof:
         if can_ask and self._arrived_at <= self.until:
             await self._await_event(queue)
         if is_bound and is_known:
-            self._proved(max(self.until, min(began, self._arrived_at) if can_ask else began))
+            self._proved(min(began, self._arrived_at) if can_ask else began)
 
     def _proved(self, until: int) -> None:
         """Move `until` on, unless a policy may have dropped events: that is reported now or later."""
@@ -206,11 +208,14 @@ class EventProof:
         return found is not None
 
     async def _is_bound(self) -> bool:
-        """Return whether all bindings are shown; false if the management API does not answer.
+        """Return whether all bindings are shown; false if the management API shows none or does not answer.
 
         Raises:
             LinkError: it does, and a binding is gone.
         """
+        lacks = await self._lacking()
+        if not lacks:
+            return lacks is not None
         try:
             lacks = await self.lacks()
         except LinkError:
@@ -227,7 +232,8 @@ class EventProof:
         if self.ask is None:
             return frozenset()
         request = BindingsRequest(ObjectName("queue", (self.virtual_host, self.queue)))
-        return lacking(self.keys, await self.ask(request))
+        self._answer = await self.ask(request)
+        return lacking(self.keys, self._answer)
 
     async def _await_event(self, queue: AbstractQueue) -> None:
         """Make and remove a binding, and wait for an event.

@@ -13,15 +13,17 @@ import pytest
 
 from gateway.clock import SystemClock
 from gateway.demo.broker import PrivateBroker
+from gateway.links.amqp_connection import LinkError
 from gateway.links.durable_queue import DurableSubscription
 from gateway.model.observations import SourceState
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq import event_proof
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
-from gateway.sources.rabbitmq.event_proof import is_proof, lacking
+from gateway.sources.rabbitmq.event_proof import EventProof, is_proof, lacking
 from gateway.sources.rabbitmq.events import BINDING_CREATED, BINDING_DELETED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.management_api import (
     Answer,
+    Broken,
     Document,
     ManagementRequest,
     NotFound,
@@ -63,6 +65,24 @@ def test_only_a_listing_of_the_bindings_shows_which_lack(
 ) -> None:
     """Where a proxy changes the path it cannot be asked for, and the bindings count as they were made."""
     assert lacking(KEYS, answer) == lacks
+
+
+@pytest.mark.parametrize("answer", [Unavailable("status 503"), Broken("status 500"), NotFound()])
+async def test_of_a_queue_whose_bindings_are_not_shown_nothing_is_proved(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API that does not answer now is waited for; one that shows no bindings is no proof of any."""
+    monkeypatch.setattr(event_proof, "_AGAIN_SECONDS", 0)
+
+    async def ask(_: ManagementRequest) -> Answer:
+        return answer
+
+    proof = EventProof("/", "amqp-gateway.events.7", KEYS, 9, ask, SystemClock().now, pytest.fail)
+    if isinstance(answer, Unavailable):
+        with pytest.raises(LinkError, match="status 503"):
+            await proof.lacks()
+    else:
+        assert await proof.lacks() == {*KEYS}
 
 
 def test_bindings_of_a_proof_are_those_of_a_gateway() -> None:
