@@ -222,7 +222,7 @@ class AmqpLink:
         """
         ledger, counts = subscription.ledger, subscription.counts
         queue = durable_queue(subscription, self._queue.watch_seconds)
-        waiting = await queue.waiting(consuming)
+        waiting, incoming = await queue.look(consuming, incoming)
         loss, waited = queue.loss(waiting), waiting or 0
         if loss is Loss.DOWN:
             waited = 0  # these messages are from before: the loss lasts until now

@@ -22,6 +22,7 @@ from gateway.links.amqp_connection import (
     AmqpEndpoint,
     LinkError,
     Trouble,
+    abilities,
     ended,
     is_blocked,
     is_cancelled,
@@ -37,7 +38,7 @@ _LOOK_SECONDS = 0.01
 
 
 class _NoConfirmsError(Exception):
-    """The broker has no confirms, so nothing can be found out."""
+    """The broker has no confirms, or no channel for them, so nothing can be found out."""
 
 
 class BindingProbe:
@@ -179,6 +180,8 @@ class BindingProbe:
             owner, channel = self._channel
             if owner is connection and not channel.is_closed:
                 return channel
+        if not abilities(connection).several_channels:
+            raise _NoConfirmsError
         try:
             channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
         except ValueError as error:

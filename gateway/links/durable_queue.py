@@ -22,7 +22,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMe
 from aiormq import exceptions
 
 from gateway.dialects.session import Binding
-from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, close_channel
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble
 from gateway.links.own_queue import WatchedQueue, bind, messages_in
 from gateway.model.times import MILLISECOND
 
@@ -319,6 +319,7 @@ _DOWN: Final = ("home node", "due to timeout")
 """
 
 _DRAIN_SECONDS: Final = 0.05
+_CLOSED_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,14 +365,51 @@ class DurableQueue(WatchedQueue):
     prefetch: int = KEPT_PREFETCH
     counts: DurableQueueCounts = field(default_factory=DurableQueueCounts)
 
-    async def waiting(self, connection: AbstractConnection) -> int | None:
-        """Return the number of messages in it; ``None`` where it does not exist.
+    async def look(
+        self, connection: AbstractConnection, channel: AbstractChannel
+    ) -> tuple[int | None, AbstractChannel]:
+        """Look at it before it is used: how many messages are in it, and of what type it is.
+
+        This uses the channel that will consume it, as a broker or a limit of its user may permit only one.
+        The broker closes a channel on which a queue is missing, or has another type: then another is opened.
+
+        Args:
+            connection: the connection of the channel.
+            channel: the channel that will consume it.
+
+        Returns:
+            The number of messages, ``None`` where the queue does not exist; and the channel to use now.
 
         Raises:
             LinkError: its node is down. The queue will return with its node, without messages
                 of the meantime.
         """
-        channel = await connection.channel(publisher_confirms=False)
+        waiting = await self.waiting(channel)
+        if waiting is None:
+            self.counts.is_quorum = False
+            return None, await _another_channel(connection)
+        was_quorum = self.counts.is_quorum
+        self.counts.is_quorum = False
+        # A passive declaration does not return the type. The last known one is tried first: each refused one
+        # is an error in the broker's log.
+        for queue_type in (QUORUM, CLASSIC) if was_quorum else (CLASSIC, QUORUM):
+            try:
+                await self._declare(channel, queue_type)
+            except exceptions.ChannelPreconditionFailed:
+                channel = await _another_channel(connection)
+                continue
+            self.counts.is_quorum = queue_type == QUORUM
+            break
+        if self.counts.is_quorum and not was_quorum:
+            log.warning("durable-queue-is-quorum", detail=QUORUM_REMARK.format(queue=self.name))
+        return waiting, channel
+
+    async def waiting(self, channel: AbstractChannel) -> int | None:
+        """Return the number of messages in it; ``None`` where it does not exist, and the channel is closed.
+
+        Raises:
+            LinkError: as of `look`.
+        """
         try:
             declared = await channel.declare_queue(self.name, passive=True)
         except exceptions.ChannelNotFoundEntity as error:  # the broker has closed the channel
@@ -380,7 +418,6 @@ class DurableQueue(WatchedQueue):
             self.counts.is_down = True
             text = f"the durable subscription waits for the node that has its queue: {error}"
             raise LinkError(Trouble.UNREACHABLE, text) from error
-        await close_channel(channel)
         waiting = declared.declaration_result.message_count or 0
         self.looked(waiting)
         return waiting
@@ -389,7 +426,7 @@ class DurableQueue(WatchedQueue):
         """Return why it lacks messages since it was last consumed; ``None`` if it does not.
 
         Args:
-            waiting: the result of `waiting` while it was not consumed.
+            waiting: the number of messages that `look` found in it.
         """
         if waiting is None:
             return Loss.MISSING
@@ -407,7 +444,7 @@ class DurableQueue(WatchedQueue):
                 "had protected bodies, and it is not known which were accepted before: the file of accepted"
                 " bodies is missing or damaged"
             ),
-            Loss.UNBOUND: "was not bound any more, as after its exchange was deleted",
+            Loss.UNBOUND: "was not bound any more: its exchange was declared again",
             Loss.SILENT: "was bound, and nothing arrived in it",
         }
         return f"the queue {self.name} {texts[loss]}" if loss in texts else ""
@@ -433,15 +470,11 @@ class DurableQueue(WatchedQueue):
             ChannelPreconditionFailed: it exists with other arguments.
         """
         await channel.set_qos(prefetch_count=self.prefetch)
-        was_quorum = self.counts.is_quorum
-        self.counts.is_quorum = not is_new and await self._is_quorum(connection)
         try:
             queue = await self._declare(channel, QUORUM if self.counts.is_quorum else CLASSIC)
         except exceptions.ChannelPreconditionFailed:
             self.counts.refusals[Refusal.DECLARED_OTHERWISE] += 1
             raise
-        if self.counts.is_quorum and not was_quorum:
-            log.warning("durable-queue-is-quorum", detail=QUORUM_REMARK.format(queue=self.name))
         try:
             await bind(queue, bindings)
         except exceptions.ChannelClosed:
@@ -450,23 +483,6 @@ class DurableQueue(WatchedQueue):
             raise
         self.counts.declared += is_new
         return queue
-
-    async def _is_quorum(self, connection: AbstractConnection) -> bool:
-        """Return whether an existing queue is a quorum queue, and otherwise as it is declared here.
-
-        A passive declaration does not return the type. The last known type is tried first: each
-        refused one ends its channel, and is an error in the broker's log.
-        """
-        types = (QUORUM, CLASSIC) if self.counts.is_quorum else (CLASSIC, QUORUM)
-        for queue_type in types:
-            channel = await connection.channel(publisher_confirms=False)
-            try:
-                await self._declare(channel, queue_type)
-            except exceptions.ChannelPreconditionFailed:
-                continue  # and the channel is closed
-            await close_channel(channel)
-            return queue_type == QUORUM
-        return False  # it has another type or other bounds: the declaration will be refused
 
     async def _declare(self, channel: AbstractChannel, queue_type: str) -> AbstractQueue:
         return await channel.declare_queue(
@@ -510,6 +526,15 @@ class DurableQueue(WatchedQueue):
             await asyncio.sleep(_DRAIN_SECONDS)
         # The broker's channel delivers what it has before it answers another request.
         await channel.declare_queue(self.name, passive=True)
+
+
+async def _another_channel(connection: AbstractConnection) -> AbstractChannel:
+    """Open a channel in the place of one that the broker has closed.
+
+    RabbitMQ counts channels of a user behind their ends: the closed one still counts for some milliseconds.
+    """
+    await asyncio.sleep(_CLOSED_SECONDS)
+    return await connection.channel(publisher_confirms=False)
 
 
 def durable_queue(subscription: DurableSubscription, watch_seconds: float = 5.0) -> DurableQueue:

@@ -117,9 +117,9 @@ async def test_the_node_with_the_queue_of_a_durable_subscription_is_killed(clust
     connection = await open_connection(endpoint, "test")
     try:
         with pytest.raises(LinkError, match="waits for the node that has its queue"):
-            await queue.waiting(connection)
+            await queue.waiting(await connection.channel())
         await aside(cluster.restore)
-        assert queue.loss(await queue.waiting(connection)) is Loss.DOWN
+        assert queue.loss(await queue.waiting(await connection.channel())) is Loss.DOWN
     finally:
         await close_soon(connection)
 

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import NoReturn, Self, cast
+from typing import NoReturn, cast
 
 import aio_pika
 import httpx
 import pytest
-from aio_pika.abc import AbstractConnection
+from aio_pika.abc import AbstractChannel
 from aiormq.abc import FieldTable
 
 from gateway.dialects.session import Effect
@@ -97,9 +97,8 @@ async def say(vhost: VirtualHost, *bodies: str) -> None:
 async def left(vhost: VirtualHost) -> int | None:
     """Return the number of messages in the queue; ``None`` if there is no queue."""
     async with await aio_pika.connect(vhost.amqp_url()) as connection:
-        return await durable_queue(DurableSubscription(QUEUE, 1000, SECOND, MemoryLedger())).waiting(
-            connection
-        )
+        queue = durable_queue(DurableSubscription(QUEUE, 1000, SECOND, MemoryLedger()))
+        return await queue.waiting(await connection.channel())
 
 
 async def released(vhost: VirtualHost) -> None:
@@ -371,14 +370,10 @@ async def declare_exchange(vhost: VirtualHost) -> None:
 
 
 class WithoutNode:
-    """A connection to a cluster that refuses a queue because its node is down."""
+    """A channel of a cluster that refuses a queue because its node is down."""
 
     def __init__(self, refusal: str) -> None:
         self._refusal = refusal
-
-    async def channel(self, *, publisher_confirms: bool) -> Self:
-        assert not publisher_confirms
-        return self
 
     async def declare_queue(self, name: str, *, passive: bool) -> NoReturn:
         assert passive
@@ -399,5 +394,5 @@ async def test_a_queue_whose_node_is_down_is_waited_for_and_lacks_messages_when_
     queue = DurableQueue(1000, 900, name=QUEUE, expires=0)
     assert queue.loss(0) is None
     with pytest.raises(LinkError, match="waits for the node that has its queue"):
-        await queue.waiting(cast(AbstractConnection, WithoutNode(refusal)))
+        await queue.waiting(cast(AbstractChannel, WithoutNode(refusal)))
     assert queue.loss(0) is Loss.DOWN

@@ -288,32 +288,34 @@ class EventConsumer:
         place = (self._endpoint.vhost, queue)
         return EventProof(*place, self._keys, self._max_length, self._ask, self._clock.now, lost)
 
-    async def _loss(self, queue: DurableQueue, waiting: int | None, proof: EventProof) -> Loss | None:
-        """Return why the kept queue lacks events; this is found out before anything is bound.
+    async def _loss(
+        self, queue: DurableQueue, waiting: int | None, proof: EventProof
+    ) -> tuple[Loss | None, str]:
+        """Return why the kept queue lacks events, also for people; before anything is bound.
 
         Raises:
             LinkError: the management API does not answer now.
         """
+        loss = queue.loss(waiting)
         if waiting is None:
-            return Loss.MISSING
+            return loss, queue.missed(loss, waiting)
         if self._had_no_exchange or await proof.lacks():
-            return Loss.UNBOUND
+            text = f"the queue {queue.name} was not bound any more, as after its plugin was disabled"
+            return Loss.UNBOUND, text
         if self._was_silent:
-            return Loss.SILENT
+            return Loss.SILENT, queue.missed(Loss.SILENT, waiting)
         await proof.read_policies()
-        dropped = proof.policies.may_have_dropped_meanwhile(waiting)
-        return queue.loss(waiting) or (Loss.DROPPED if dropped else None)
+        if loss is None and proof.policies.may_have_dropped_meanwhile(waiting):
+            return Loss.DROPPED, proof.policies.text
+        return loss, queue.missed(loss, waiting)
 
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
         subscription = kept.subscription
         queue = durable_queue(subscription, WATCH_SECONDS)
         channel = await connection.channel(publisher_confirms=False)
-        waiting = await queue.waiting(connection)
+        waiting, channel = await queue.look(connection, channel)
         proof = self._proof(queue.name)
-        loss = await self._loss(queue, waiting, proof)
-        missed = queue.missed(loss, waiting)
-        if loss is Loss.DROPPED:
-            missed = proof.policies.text
+        loss, missed = await self._loss(queue, waiting, proof)
         first = loss in {Loss.MISSING, Loss.UNBOUND} and not self._missing_reported
         if first:
             # Before it is there, or bound: a gateway killed in between would not know what was missed.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import aio_pika
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.demo.broker import PrivateBroker
+from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.links import own_queue
+from gateway.links.amqp_connection import open_connection
+from gateway.links.binding_probe import BindingProbe
 from gateway.links.durable_queue import DurableSubscription
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq import event_consumer
@@ -23,7 +25,7 @@ from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import until
 from tests.links.ledger import MemoryLedger
 from tests.sources.rabbitmq.test_live import Sink
-from tests.sources.rabbitmq.watching import event_endpoint
+from tests.sources.rabbitmq.watching import event_endpoint, reading_user
 
 SLOWLY_REPORTED, SLOW_SECONDS = 300, 0.01
 """The number of events, and the seconds for each; in all they take longer than an answer may take."""
@@ -56,13 +58,17 @@ class Listener(Sink):
 
 @asynccontextmanager
 async def listening(
-    vhost: VirtualHost, queue: str, ledger: MemoryLedger, slow: float = 0
+    vhost: VirtualHost,
+    queue: str,
+    ledger: MemoryLedger,
+    slow: float = 0,
+    user: Credentials | None = None,
 ) -> AsyncIterator[Listener]:
     """Provide the sink of a consumer with a durable subscription."""
     sink = Listener(vhost.name, slow)
     subscription = DurableSubscription(queue, 10_000, 60 * SECOND, ledger)
     kept = KeptEvents(subscription, lambda: sink.receives)
-    endpoint = event_endpoint(vhost.broker, vhost.broker.administrator)
+    endpoint = event_endpoint(vhost.broker, user or vhost.broker.administrator)
     consumer = EventConsumer(endpoint, ["queue.created"], sink.receive, SystemClock(), kept)
     running = asyncio.create_task(consumer.run())
     try:
@@ -101,6 +107,21 @@ async def test_events_of_meanwhile_come_first(virtual_host: VirtualHost) -> None
         assert second.reported[0].endswith(": ")
         await declare(virtual_host, "c")
         await until(lambda: second.names == ["a", "b", "c"], "the next is told")
+    await delete_queue(virtual_host, queue)
+
+
+async def test_a_user_who_may_open_one_channel_keeps_a_durable_subscription(
+    virtual_host: VirtualHost,
+) -> None:
+    """So it is where the broker's ``channel_max`` is 1: the look at the queue has no channel of its own."""
+    queue, ledger = new_queue(), MemoryLedger()
+    with reading_user(virtual_host.broker, []) as user, virtual_host.http() as client:
+        limit = f"user-limits/{user.name}/max-channels"
+        client.put(limit, json={"value": 1}).raise_for_status()
+        for state in ("new", "known"):
+            async with listening(virtual_host, queue, ledger, user=user) as sink:
+                await until(lambda: "caught up" in sink.reported, f"the {state} queue is consumed")
+                assert [line for line in sink.reported if not line.startswith(("resumed", "caught up"))] == []
     await delete_queue(virtual_host, queue)
 
 
@@ -216,3 +237,33 @@ async def test_events_that_go_elsewhere_are_missed_until_the_exchange_is_there_a
 def names_in(sink: Sink) -> set[object]:
     """Return the names of the queues that events have reported."""
     return {headers.get("name") for key, headers in sink.events if key == "queue.created"}
+
+
+@pytest.fixture
+def one_channel(disturbed: PrivateBroker) -> Iterator[PrivateBroker]:
+    """Provide a broker whose ``channel_max`` is 1."""
+    disturbed.rabbitmqctl("eval", "application:set_env(rabbit, channel_max, 1).")
+    yield disturbed
+    disturbed.rabbitmqctl("eval", "application:set_env(rabbit, channel_max, 2047).")
+
+
+@pytest.mark.xdist_group("disturbed")
+async def test_a_broker_that_gives_one_channel_for_each_connection_is_consumed_from(
+    one_channel: PrivateBroker,
+) -> None:
+    """A probe of a binding, which needs a channel with confirms, finds nothing out and ends nothing."""
+    queue, vhost = new_queue(), VirtualHost(one_channel, "/")
+    async with listening(vhost, queue, MemoryLedger()) as sink:
+        await until(lambda: "caught up" in sink.reported, "the queue is consumed")
+        endpoint = event_endpoint(one_channel, one_channel.administrator)
+        connection = await open_connection(endpoint, "test")
+        await connection.channel(publisher_confirms=False)
+        assert await BindingProbe(endpoint, "amq.topic", 1).is_bound(connection, queue)
+        assert not connection.is_closed
+        await connection.close()
+        await declare(vhost, "a")
+        await until(lambda: sink.names == ["a"], "an event")
+        assert not sink.reported[1:-1]
+    await delete_queue(vhost, queue)
+    with one_channel.http() as client:
+        client.delete("queues/%2F/a").raise_for_status()
