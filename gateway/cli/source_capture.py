@@ -94,7 +94,7 @@ def capture_command(
     if path.exists():
         raise CommandError(ExitCode.USAGE, f"{path} exists: name another file with --out")
     with at_work(f"reaching {name}"):
-        asyncio.run(check_source(settings, configuration.folder, lambda _: None))
+        asyncio.run(check_source(name, settings, configuration.folder, lambda _: None))
         if isinstance(settings, AmiSource):
             check_unheard(settings)
     click.echo(f"capturing {name} into {path}; Ctrl-C stops it. {WARNING}", err=True)

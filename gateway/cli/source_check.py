@@ -39,7 +39,7 @@ def test_command(name: str, config: Path | None, *, as_json: bool) -> None:
     trouble: CommandError | None = None
     with at_work(f"reaching {name}"):
         try:
-            asyncio.run(check_source(settings, configuration.folder, remarks.append))
+            asyncio.run(check_source(name, settings, configuration.folder, remarks.append))
         except CommandError as error:
             trouble = error
     if as_json:

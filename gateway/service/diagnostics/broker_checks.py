@@ -16,7 +16,7 @@ from typing import Final
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aiormq.exceptions import ChannelAccessRefused
 
-from gateway.config.sources import RabbitMqSettings
+from gateway.config.sources import DurableSettings, RabbitMqSettings
 from gateway.links.amqp_connection import (
     FAILURES,
     AmqpEndpoint,
@@ -26,6 +26,7 @@ from gateway.links.amqp_connection import (
     link_error,
     open_connection,
 )
+from gateway.links.durable_queue import default_name
 from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.rabbitmq_endpoints import event_endpoint, http_writer, management_endpoint
@@ -104,10 +105,23 @@ async def queue_for_answers(channel: AbstractChannel) -> AbstractQueue:
     return await channel.declare_queue(name, exclusive=True, auto_delete=True)
 
 
-async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, report: Report) -> None:
+def kept_queue(source: str, durable: DurableSettings | None) -> tuple[str, int] | None:
+    """Return name and bound of a source's durable queue of events; ``None`` if it has none."""
+    return None if durable is None else (durable.queue or default_name("events", source), durable.max_length)
+
+
+async def check_rabbitmq(
+    settings: RabbitMqSettings, folder: Path, report: Report, kept: tuple[str, int] | None = None
+) -> None:
     """Ask the management API of each node once, and look for the event exchange, which may be missing.
 
     One node that answers is enough; each that does not is reported in a line.
+
+    Args:
+        settings: where it is.
+        folder: the folder of the configuration.
+        report: takes each line.
+        kept: the durable queue of events, as of `kept_queue`.
 
     Raises:
         CommandError: the API cannot be used with these settings.
@@ -142,11 +156,16 @@ async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, report: Repor
             f"{events}: no exchange {EVENT_EXCHANGE}: what comes and goes between two looks is not seen; "
             "enable the plugin rabbitmq_event_exchange"
         )
-    await _check_policies(settings, folder, events, report)
+    await _check_policies(settings, folder, events, kept or _own_queue(settings), report)
+
+
+def _own_queue(settings: RabbitMqSettings) -> tuple[str, int]:
+    bound = MAX_QUEUE_LENGTH if settings.events is None else settings.events.max_length
+    return f"{OWN_QUEUES}events.{uuid.uuid4()}", bound
 
 
 async def _check_policies(
-    settings: RabbitMqSettings, folder: Path, events: AmqpEndpoint, report: Report
+    settings: RabbitMqSettings, folder: Path, events: AmqpEndpoint, queue: tuple[str, int], report: Report
 ) -> None:
     """Report policies by which the broker may drop events from the gateway's queue."""
     async with HttpReader(management_endpoint(settings, settings, folder)) as reader:
@@ -154,8 +173,7 @@ async def _check_policies(
             await after_pauses(partial(reader.read, PoliciesRequest(events.vhost, operator)))
             for operator in (False, True)
         ]
-    declared = MAX_QUEUE_LENGTH if settings.events is None else settings.events.max_length
-    found = policies_of(f"{OWN_QUEUES}events.{uuid.uuid4()}", declared, usual, operator)
+    found = policies_of(*queue, usual, operator)
     if found is not None and found.text:
         report(f"{events}: {found.text}")
 

@@ -36,6 +36,7 @@ from gateway.service.diagnostics.broker_checks import (
     check_amqp,
     check_rabbitmq,
     check_writer,
+    kept_queue,
 )
 from gateway.service.diagnostics.health import greets
 from gateway.service.diagnostics.policy_patterns import check_patterns
@@ -219,7 +220,7 @@ async def check_sources(loaded: LoadedConfiguration, report: Report) -> None:
     first: CommandError | None = None
     for name, source in loaded.settings.sources.items():
         try:
-            await check_source(source, loaded.folder, report)
+            await check_source(name, source, loaded.folder, report)
             if isinstance(source, RabbitMqSource):
                 await check_writer(source, loaded.folder, report)
             report(f"source {name}: reached")
@@ -230,8 +231,8 @@ async def check_sources(loaded: LoadedConfiguration, report: Report) -> None:
         raise first
 
 
-async def check_source(source: Source, folder: Path, report: Report) -> None:
-    """Reach one source, and report remarks, one line each.
+async def check_source(name: str, source: Source, folder: Path, report: Report) -> None:
+    """Reach the source of a name, and report remarks, one line each.
 
     Raises:
         CommandError: it cannot be used.
@@ -248,7 +249,7 @@ async def check_source(source: Source, folder: Path, report: Report) -> None:
         elif isinstance(source, QmfSource):
             await check_qmf(source, folder, report)
         else:
-            await check_rabbitmq(source, folder, report)
+            await check_rabbitmq(source, folder, report, kept_queue(name, source.durable))
 
 
 async def check_protected(

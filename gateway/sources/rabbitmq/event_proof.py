@@ -125,6 +125,7 @@ class EventProof:
     _arrived: int = 0
     _arrived_at: int = 0
     _arrived_before: int = 0
+    _began_before: int = 0
     _answer: Answer | None = None
     _dropped: str = ""
     _reported_at: int = 0
@@ -179,8 +180,10 @@ class EventProof:
         is_bound = await self._is_bound()
         is_known = await self.read_policies()
         can_ask = BINDING_CREATED in self.keys
-        if can_ask and self._arrived_at <= self.until:
+        # Also while nothing is proved, because bindings or policies cannot be read.
+        if can_ask and self._arrived_at <= self._began_before:
             await self._await_event(queue)
+        self._began_before = began
         if is_bound and is_known:
             self._proved(min(began, self._arrived_at) if can_ask else began)
 

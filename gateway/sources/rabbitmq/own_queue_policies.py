@@ -16,11 +16,10 @@ from gateway.model.times import MILLISECOND
 from gateway.sources.rabbitmq.management_api import Answer, Broken, Document, NotFound, Refused
 
 MAX_LENGTH: Final = "max-length"
-MAX_BYTES: Final = "max-length-bytes"
 TTL: Final = "message-ttl"
 _NAMED: Final = (
     MAX_LENGTH,
-    MAX_BYTES,
+    "max-length-bytes",
     TTL,
     "expires",
     "overflow",
@@ -28,10 +27,11 @@ _NAMED: Final = (
     "dead-letter-routing-key",
 )
 """The keys of a policy by which messages of a queue are dropped, refused, or go elsewhere."""
-_DROPS: Final = frozenset({MAX_LENGTH, MAX_BYTES, TTL})
+_DROPS: Final = frozenset({MAX_LENGTH, TTL})
 _APPLIES: Final = ("all", "queues", "classic_queues")
 SPARE_OWN: Final = r"let its pattern begin with ^(?!amqp-gateway\.) to spare the gateway's queues"
 _MAX_PATTERN: Final = 1_000
+_MAX_SHOWN: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +41,29 @@ class QueuePolicies:
     Attributes:
         text: which policies they are and what would spare the queue, for people; empty if none concerns it.
         max_length: the number of messages to which they bound it; ``None`` if they do not.
-        max_bytes: likewise of bytes.
         ttl: nanoseconds after which a message is dropped that waits; ``None`` for never.
     """
 
     text: str = ""
     max_length: int | None = None
-    max_bytes: int | None = None
     ttl: int | None = None
 
     def may_have_dropped(self, received: int, lasted: int) -> bool:
         """Return whether messages may have been dropped between two times at which the queue was empty.
 
-        A queue that has dropped one has as many left as it is bounded to, and all of these were received.
+        A queue that has dropped one has as many left as it is bounded to, and all of these were received. By
+        bytes it drops none: they are counted of bodies, and those of events are empty.
 
         Args:
             received: the number of messages that were received in between.
             lasted: nanoseconds between the two times.
         """
         too_many = self.max_length is not None and received >= self.max_length
-        too_long = self.ttl is not None and lasted >= self.ttl
-        return too_many or too_long or self.max_bytes is not None
+        return too_many or (self.ttl is not None and lasted >= self.ttl)
 
     def may_have_dropped_meanwhile(self, waiting: int) -> bool:
         """Return whether a queue may have dropped messages in which so many wait, for an unknown time."""
-        is_full = self.max_length is not None and waiting >= self.max_length
-        return is_full or self.ttl is not None or self.max_bytes is not None
+        return (self.max_length is not None and waiting >= self.max_length) or self.ttl is not None
 
 
 NONE: Final = QueuePolicies()
@@ -90,7 +87,7 @@ def policies_of(queue: str, declared: int, policies: Answer, operator: Answer) -
         keys = _effects(policy, declared)
         if not keys:
             continue
-        shown = ", ".join(f"{key}: {value}" for key, value in keys.items())
+        shown = ", ".join(f"{key}: {value!s:.{_MAX_SHOWN}}" for key, value in keys.items())
         texts.append(f"the {kind} {policy.get('name')!r} ({shown})")
         for key in _DROPS & keys.keys():
             value = keys[key]
@@ -101,9 +98,7 @@ def policies_of(queue: str, declared: int, policies: Answer, operator: Answer) -
         f"{' and '.join(texts)} reaches the gateway's own queue {queue}, which may lose events: {SPARE_OWN}"
     )
     ttl = lowest.get(TTL)
-    return QueuePolicies(
-        text, lowest.get(MAX_LENGTH), lowest.get(MAX_BYTES), None if ttl is None else ttl * MILLISECOND
-    )
+    return QueuePolicies(text, lowest.get(MAX_LENGTH), None if ttl is None else ttl * MILLISECOND)
 
 
 _KINDS: Final = ("policy", "operator policy")

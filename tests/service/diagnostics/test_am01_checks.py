@@ -42,7 +42,7 @@ def _source(virtual_host: VirtualHost, folder: Path, **more: Any) -> Am01Source:
 
 async def _said(virtual_host: VirtualHost, folder: Path, **more: Any) -> str:  # noqa: ANN401  as above
     reported: list[str] = []
-    await check_source(_source(virtual_host, folder, **more), folder, reported.append)
+    await check_source("orders", _source(virtual_host, folder, **more), folder, reported.append)
     (line,) = reported
     return line.partition("): ")[2]
 

@@ -35,7 +35,7 @@ def _source(port: int, folder: Path, **more: Any) -> CmlSource:  # noqa: ANN401 
 
 async def _reported(source: CmlSource, folder: Path) -> list[str]:
     reported: list[str] = []
-    await check_source(source, folder, reported.append)
+    await check_source("orders", source, folder, reported.append)
     return reported
 
 

@@ -35,7 +35,7 @@ def source(host: VirtualHost, folder: Path, **more: Any) -> QmfSource:  # noqa: 
 
 async def reported(settings: QmfSource, folder: Path) -> str:
     lines: list[str] = []
-    await check_source(settings, folder, lines.append)
+    await check_source("orders", settings, folder, lines.append)
     (line,) = lines
     (url,) = settings.amqp.url
     where = f"amqp://127.0.0.1:{url.rsplit(':', 1)[1]} (virtual host "

@@ -7,9 +7,12 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from types import SimpleNamespace
+from typing import cast
 
 import aio_pika
 import pytest
+from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 
 from gateway.clock import SystemClock
 from gateway.demo.broker import PrivateBroker
@@ -19,7 +22,7 @@ from gateway.model.observations import SourceState
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq import event_proof
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
-from gateway.sources.rabbitmq.event_proof import EventProof, is_proof, lacking
+from gateway.sources.rabbitmq.event_proof import EventProof, EventsSilentError, is_proof, lacking
 from gateway.sources.rabbitmq.events import BINDING_CREATED, BINDING_DELETED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -83,6 +86,35 @@ async def test_of_a_queue_whose_bindings_are_not_shown_nothing_is_proved(
             await proof.lacks()
     else:
         assert await proof.lacks() == {*KEYS}
+
+
+class Bindings:
+    """A queue of which only the number of bindings that were made is known."""
+
+    made = 0
+
+    async def bind(self, *_: str) -> None:
+        self.made += 1
+
+    async def unbind(self, *_: str) -> None:
+        pass
+
+
+async def test_where_bindings_cannot_be_read_a_broker_that_publishes_no_more_is_noticed() -> None:
+    """Nothing is proved there, but its own binding is made whenever no other event came."""
+
+    async def ask(_: ManagementRequest) -> Answer:
+        return NotFound()
+
+    proof = EventProof("/", "amqp-gateway.events.7", KEYS, 9, ask, SystemClock().now, lambda *_: None)
+    bindings, event = Bindings(), SimpleNamespace(exchange=EVENT_EXCHANGE, routing_key="queue.created")
+    queue = cast(AbstractQueue, bindings)
+    proof.arrived(cast(AbstractIncomingMessage, event))
+    await proof.prove(queue)
+    assert bindings.made == 0, "an event came"
+    with pytest.raises(EventsSilentError):
+        await proof.prove(queue)
+    assert (bindings.made, proof.until) == (1, 0)
 
 
 def test_bindings_of_a_proof_are_those_of_a_gateway() -> None:

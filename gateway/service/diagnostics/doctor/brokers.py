@@ -70,7 +70,7 @@ async def source_findings(
     """
     remarks: list[str] = []
     try:
-        await check_source(source, folder, remarks.append)
+        await check_source(name, source, folder, remarks.append)
     except CommandError as error:
         return [Finding("source", Level.PROBLEM, str(error), subject=name)]
     findings = [Finding("source", Level.GOOD, "reached", subject=name)]
