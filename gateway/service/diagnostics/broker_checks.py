@@ -36,16 +36,18 @@ from gateway.sources.rabbitmq.http_reader import HttpReader, after_pauses
 from gateway.sources.rabbitmq.management_api import (
     Answer,
     Document,
+    ManagementRequest,
     NotFound,
     NotManagement,
     OverviewRequest,
     PoliciesRequest,
+    QueuePoliciesRequest,
     Refused,
     Unavailable,
 )
 from gateway.sources.rabbitmq.management_changes import Lookup
-from gateway.sources.rabbitmq.object_names import OWN_QUEUES
-from gateway.sources.rabbitmq.own_queue_policies import policies_of
+from gateway.sources.rabbitmq.object_names import OWN_QUEUES, ObjectName
+from gateway.sources.rabbitmq.own_queue_policies import candidates_of, policies_of
 from gateway.sources.rabbitmq.rights import consuming_events, tags_of
 
 _NAME: Final = "amqp-gateway check"
@@ -156,24 +158,34 @@ async def check_rabbitmq(
             f"{events}: no exchange {EVENT_EXCHANGE}: what comes and goes between two looks is not seen; "
             "enable the plugin rabbitmq_event_exchange"
         )
-    await _check_policies(settings, folder, events, kept or _own_queue(settings), report)
-
-
-def _own_queue(settings: RabbitMqSettings) -> tuple[str, int]:
-    bound = MAX_QUEUE_LENGTH if settings.events is None else settings.events.max_length
-    return f"{OWN_QUEUES}events.{uuid.uuid4()}", bound
+    await _check_policies(settings, folder, events, kept, report)
 
 
 async def _check_policies(
-    settings: RabbitMqSettings, folder: Path, events: AmqpEndpoint, queue: tuple[str, int], report: Report
+    settings: RabbitMqSettings,
+    folder: Path,
+    events: AmqpEndpoint,
+    kept: tuple[str, int] | None,
+    report: Report,
 ) -> None:
-    """Report policies by which the broker may drop events from the gateway's queue."""
+    """Report policies by which the broker may drop events from the gateway's queue.
+
+    The broker is asked which reach it. Of a queue that does not exist now, all are reported that may.
+    """
+    bound = MAX_QUEUE_LENGTH if settings.events is None else settings.events.max_length
+    name, bound = kept or (f"{OWN_QUEUES}events.{uuid.uuid4()}", bound)
     async with HttpReader(management_endpoint(settings, settings, folder)) as reader:
-        usual, operator = [
-            await after_pauses(partial(reader.read, PoliciesRequest(events.vhost, operator)))
-            for operator in (False, True)
-        ]
-    found = policies_of(*queue, usual, operator)
+
+        async def ask(request: ManagementRequest) -> Answer:
+            return await after_pauses(partial(reader.read, request))
+
+        place = ObjectName("queue", (events.vhost, name))
+        found = policies_of(name, bound, await ask(QueuePoliciesRequest(place)))
+        if found is None:
+            usual, operator = [
+                await ask(PoliciesRequest(events.vhost, operator)) for operator in (False, True)
+            ]
+            found = candidates_of(name, bound, usual, operator)
     if found is not None and found.text:
         report(f"{events}: {found.text}")
 

@@ -36,7 +36,7 @@ from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
 from gateway.sources.rabbitmq.node_counters import NodeCounters
 from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject, listing_lag
 from gateway.sources.rabbitmq.object_names import (
-    PROOF_KEY,
+    PROOF,
     ByteNames,
     ObjectName,
     Processes,
@@ -707,7 +707,8 @@ class BrokerView:
     def _leaves_out(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
         if name.class_name == "binding" and name.parts[1] == DEFAULT_EXCHANGE:
             return True
-        if name.class_name == "binding" and document.get("routing_key") == PROOF_KEY:
+        arguments = document.get("arguments")
+        if name.class_name == "binding" and isinstance(arguments, Mapping) and PROOF in arguments:
             return True  # it lasts for milliseconds, and its events are not taken
         if name.class_name == "parameter" and not is_shown_component(name.parts[1]):
             return True

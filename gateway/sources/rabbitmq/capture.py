@@ -71,6 +71,7 @@ from gateway.sources.rabbitmq.source_events import (
     EventsDropped,
     EventsReceived,
     MetricsReceived,
+    PauseDemanded,
     RequestSent,
     SourceEvent,
     Work,
@@ -265,8 +266,10 @@ def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | N
             return {"event": "events-resumed", "missed": missed}
         case LossSuspected(reason, since):
             return {"event": "events-lost", "reason": reason, "since": max(0, since)}
-        case EventsReceived(until, remark):
-            return {"event": "events-received", "until": until, **({"remark": remark} if remark else {})}
+        case EventsReceived(until, remark, took):
+            more: dict[str, Any] = {"remark": remark, "took": took}
+            more = {name: value for name, value in more.items() if value}
+            return {"event": "events-received", "until": until, **more}
         case EventsDropped(since, until, reason):
             return {"event": "events-dropped", "since": since, "until": until, "reason": reason}
         case WorkContinues(work):
@@ -277,6 +280,8 @@ def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | N
             return {"event": "sent"}
         case ConnectionBlocked():
             return {"event": "blocked"}
+        case PauseDemanded(pause):
+            return {"event": "pause-demanded", "pause": pause}
     return None
 
 
@@ -305,7 +310,8 @@ def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911, PLR0912  
         case "events-lost":
             return LossSuspected(record.value("reason", str), record.value("since", int))
         case "events-received":
-            return EventsReceived(record.value("until", int), record.value("remark", str, ""))
+            until, took = record.value("until", int), record.value("took", int, 0)
+            return EventsReceived(until, record.value("remark", str, ""), took)
         case "events-dropped":
             since, until = (record.value(name, int) for name in ("since", "until"))
             return EventsDropped(since, until, record.value("reason", str))
@@ -317,6 +323,8 @@ def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911, PLR0912  
             return RequestSent()
         case "blocked":
             return ConnectionBlocked()
+        case "pause-demanded":
+            return PauseDemanded(record.value("pause", int))
     raise CaptureError(f"line {record.line}: '{record.event}' is nothing that happens to a source")
 
 

@@ -7,7 +7,7 @@ import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
@@ -34,12 +34,14 @@ from gateway.links.durable_queue import (
 )
 from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue, Proofs, bind, messages_in
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.event_proof import (
     SILENT_SECONDS,
     Ask,
     EventProof,
     EventsSilentError,
-    is_proof,
+    is_published,
+    proof_of,
 )
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES
@@ -56,6 +58,12 @@ WATCH_SECONDS = 2.0
 """Seconds between two checks how much waits in the queue."""
 WATCHED_EVENTS = 2_000
 """Number of events after which the queue is checked before `WATCH_SECONDS` have passed."""
+NOT_SHOWN_LIMIT = 30 * SECOND
+"""Nanoseconds for which a kept queue waits for a management API that answers, and does not show it."""
+SILENT: Final = (
+    f"{EVENT_EXCHANGE} is bound, and the broker publishes nothing to it: disable and enable the plugin"
+    " rabbitmq_event_exchange"
+)
 _LOOK_SECONDS = 0.02
 _UNDERSTOOD_SECONDS = 0.05
 """Seconds between two checks whether events can be taken."""
@@ -132,6 +140,7 @@ class EventConsumer:
         self._proved: set[tuple[str, frozenset[str]]] = set()  # other names of one cluster
         self._missing_reported = False  # that the kept queue is; it could not be made since
         self._had_no_exchange = False  # since the last connection; its bindings are gone with it
+        self._not_shown_since = 0  # since when the API shows no bindings or policies (ns)
         self._was_silent = False  # the kept queue was bound, and nothing arrived
         self._reported: EventsReceived | None = None
         self._max_length = max_length if kept is None else kept.subscription.max_length
@@ -183,7 +192,8 @@ class EventConsumer:
             queue = await self._queue.declare(channel, self._bindings)
             proof = self._proof(queue.name)
             await self._check_arrival(channel, queue, proof)
-        proof.until = self._clock.now()
+        proof.until = now = self._clock.now()
+        proof.drops.emptied(now, now)
         self._receive(LinkUp(""))
         watch = self._queue.watch(channel, queue.name, self._proofs(proof), [EVENT_EXCHANGE])
 
@@ -262,16 +272,12 @@ class EventConsumer:
         can_ask = BINDING_CREATED in self._keys and len(self._keys) > 1
         if not can_ask or await _receives(channel, queue):
             return
-        if await proof.read_policies() and proof.policies.text:
+        if await proof.read_policies() and proof.policies.lets_nothing_wait:
             raise LinkError(Trouble.MISCONFIGURED, f"{self._endpoint}: {proof.policies.text}")
         await self._bind_again(queue)
         if await _receives(channel, queue):
             return
-        raise LinkError(
-            Trouble.BROKEN,
-            f"{self._endpoint}: {EVENT_EXCHANGE} is bound, and the broker publishes nothing to it: disable"
-            " and enable the plugin rabbitmq_event_exchange",
-        )
+        raise EventsSilentError(Trouble.BROKEN, f"{self._endpoint}: {SILENT}")
 
     async def _bind_again(self, queue: AbstractQueue) -> None:
         log.warning("events-silent", queue=queue.name)
@@ -298,16 +304,75 @@ class EventConsumer:
         """
         loss = queue.loss(waiting)
         if waiting is None:
+            await proof.read_policies()  # for `_receives_events`
             return loss, queue.missed(loss, waiting)
-        if self._had_no_exchange or await proof.lacks():
-            text = f"the queue {queue.name} was not bound any more, as after its plugin was disabled"
-            return Loss.UNBOUND, text
+        unbound = await self._unbound(proof)
+        if unbound:
+            return Loss.UNBOUND, unbound
         if self._was_silent:
             return Loss.SILENT, queue.missed(Loss.SILENT, waiting)
-        await proof.read_policies()
         if loss is None and proof.policies.may_have_dropped_meanwhile(waiting):
             return Loss.DROPPED, proof.policies.text
         return loss, queue.missed(loss, waiting)
+
+    async def _unbound(self, proof: EventProof) -> str:
+        """Return why the kept queue was not bound, or is not known to have been; empty if it was.
+
+        Raises:
+            LinkError: the management API does not show that now.
+        """
+        lacks = await proof.lacks() if not self._had_no_exchange else frozenset(self._keys)
+        if lacks:
+            return f"the queue {proof.queue} was not bound any more, as after its plugin was disabled"
+        if lacks is None or not await proof.read_policies():
+            return self._not_shown(proof)
+        self._not_shown_since = 0
+        return ""
+
+    async def _report_first(self, missed: str, subscription: DurableSubscription) -> bool:
+        """Report a loss before what removes its trace; return whether it was not reported already.
+
+        A gateway that is killed in between would not know what was missed. While the queue cannot be used, no
+        further report is made: each would have the source wait for what waited.
+        """
+        if self._missing_reported:
+            return False
+        self._missing_reported = True
+        self._receive(BacklogFollows(missed, 0))
+        await subscription.ledger.committed(subscription.ledger.position)
+        return True
+
+    async def _receives_events(self, queue: AbstractQueue, proof: EventProof) -> bool:
+        """Return whether events arrive in the kept queue, which is bound and has no consumer yet."""
+        bound = proof.policies.max_length
+        bound = self._max_length if bound is None else min(bound, self._max_length)
+        return BINDING_CREATED not in self._keys or await is_published(queue, bound)
+
+    async def _receive_again(self, queue: AbstractQueue, proof: EventProof) -> None:
+        """Bind the kept queue again, in which nothing arrives.
+
+        Raises:
+            LinkError: nothing arrives all the same.
+        """
+        self._was_silent = True
+        await self._bind_again(queue)
+        if await self._receives_events(queue, proof):
+            return
+        if await proof.read_policies() and proof.policies.lets_nothing_wait:
+            raise LinkError(Trouble.MISCONFIGURED, f"{self._endpoint}: {proof.policies.text}")
+        raise EventsSilentError(Trouble.BROKEN, f"{self._endpoint}: {SILENT}")
+
+    def _not_shown(self, proof: EventProof) -> str:
+        """Return that it is not known whether a queue was bound all the time, for people.
+
+        Raises:
+            LinkError: the management API has not answered for long, as that of a node that starts.
+        """
+        now = self._clock.now()
+        self._not_shown_since = self._not_shown_since or now
+        if proof.is_unavailable or now - self._not_shown_since < NOT_SHOWN_LIMIT:
+            raise LinkError(Trouble.UNREACHABLE, f"{self._endpoint}: {proof.not_shown}")
+        return proof.not_shown
 
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
         subscription = kept.subscription
@@ -316,16 +381,14 @@ class EventConsumer:
         waiting, channel = await queue.look(connection, channel)
         proof = self._proof(queue.name)
         loss, missed = await self._loss(queue, waiting, proof)
-        first = loss in {Loss.MISSING, Loss.UNBOUND} and not self._missing_reported
-        if first:
-            # Before it is there, or bound: a gateway killed in between would not know what was missed.
-            self._missing_reported = True
-            self._receive(BacklogFollows(missed, 0))
-            await subscription.ledger.committed(subscription.ledger.position)
+        first = loss in {Loss.MISSING, Loss.UNBOUND} and await self._report_first(missed, subscription)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
-            if loss is Loss.SILENT:
-                await self._bind_again(declared)
+            if not await self._receives_events(declared, proof):
+                # From when on is not known: also what was kept before may lack events.
+                loss, missed = Loss.SILENT, queue.missed(Loss.SILENT, waiting)
+                first = await self._report_first(missed, subscription) or first
+                await self._receive_again(declared, proof)
         deliveries = UnacknowledgedDeliveries(
             subscription.ledger,
             self._take,
@@ -350,11 +413,14 @@ class EventConsumer:
         self._missing_reported = self._had_no_exchange = False
 
         async def catch_up() -> None:
+            began = self._clock.now()
             await queue.drained(channel)
             await deliveries.all_passed_on()
-            if proof.changes.text:
+            proof.drops.emptied(began, self._clock.now())
+            dropped = proof.judge_backlog()
+            if dropped and loss is not Loss.DROPPED:
                 subscription.counts.losses[Loss.DROPPED] += 1
-                self._receive(BacklogFollows(proof.changes.text, 0))
+                self._receive(BacklogFollows(dropped, 0))
             try:
                 await proof.prove(declared)
                 self._was_silent = False
@@ -380,8 +446,9 @@ class EventConsumer:
 
     def _proofs(self, proof: EventProof, are_passed_on: Callable[[], bool] = lambda: True) -> Proofs:
         def received(asked: int) -> None:
-            report = EventsReceived(min(asked, proof.until), proof.policies.text)
-            if are_passed_on() and report.until and report != self._reported:
+            proof.drops.emptied(asked, self._clock.now())
+            report = EventsReceived(min(asked, proof.until), proof.remark, proof.took)
+            if are_passed_on() and (report.until or report.remark) and report != self._reported:
                 self._reported = report
                 self._receive(report)
 
@@ -390,7 +457,7 @@ class EventConsumer:
         )
 
     def _bindings(self, _queue: str) -> list[Binding]:
-        # The first one makes the others known, see `_declared`.
+        # The first one makes the others known: the broker publishes the event of each binding.
         keys = sorted(self._keys, key=lambda key: key != BINDING_CREATED)
         return [Binding(EVENT_EXCHANGE, key) for key in keys]
 
@@ -435,7 +502,7 @@ class EventConsumer:
             event = BrokerEventReceived.of_message(
                 message.routing_key or "", message.headers, message.timestamp
             )
-            if not is_proof(event.key, event.headers):
+            if not proof_of(event.key, event.headers):
                 self._receive(event)
         else:
             log.warning("foreign-event-refused", exchange=message.exchange)

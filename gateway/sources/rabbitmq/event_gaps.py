@@ -109,7 +109,7 @@ class LateEvents:
 
 PROOF_OVERDUE = 20 * SECOND
 """Nanoseconds after the last proof from which on events count as missing; proofs are made every 5 s, and an
-event shortly after one proof is all that the next one may be made with.
+event shortly after one proof is all that the next one may be made with. Each takes its time besides.
 """
 
 
@@ -124,10 +124,11 @@ class GapTracker:
         recovering: events come from a node that no client could reach yet.
         received_until: the last time up to which all events are proven to be received; 0 for never. What
             arrived after that may have waited while the gateway stood still.
+        proof_took: nanoseconds that the last proof of that took, as where the management API is slow.
     """
 
     def __init__(self) -> None:
-        self.received_until = 0
+        self.received_until = self.proof_took = 0
         self.since = 0
         self.listed_from = 0
         self.resumed_at = 0
@@ -142,7 +143,7 @@ class GapTracker:
 
     def complete_until(self, now: int) -> int:
         """Return the time until which all events were received; 0 while they are received."""
-        is_overdue = 0 < self.received_until < now - PROOF_OVERDUE
+        is_overdue = 0 < self.received_until < now - PROOF_OVERDUE - 2 * self.proof_took
         unproven = self.received_until - self._delays.allowed() if is_overdue else 0
         return min(filter(None, (self.since, self._uninterrupted_until, unproven)), default=0)
 

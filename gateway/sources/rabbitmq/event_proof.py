@@ -2,18 +2,21 @@
 
 A plugin that is disabled and enabled again takes all bindings of its exchange with it, and leaves queue and
 connection; a RabbitMQ 4 can take its event exchange for unbound, and publish nothing; a policy can let the
-broker drop events. So a proof has four parts: the management API shows every binding of the queue, and no
-policy that may have dropped events from it; an event arrived that was published since the last proof; and
-nothing waited in the queue (`gateway.links.own_queue.WatchedQueue.watch`). Only the gateway binds its queue,
-so a binding that is there was there all the time.
+broker drop events. So a proof has four parts: the management API shows every binding of the queue; it names
+the policies that reach the queue, and none may have dropped events from it; an event arrived that was
+published after the last proof, as it came after the queue was seen empty; and nothing waited in the queue
+(`gateway.links.own_queue.WatchedQueue.watch`). Only the gateway binds its queue, so a binding that is there
+was there all the time. All this is of the node to which the gateway is connected: that another node of the
+cluster publishes is not shown.
 
-Where no other event comes, a binding with a key of its own is made and removed on the channel that consumes:
-its event shows that events are published. Another channel would itself be opened, counted and reported.
+Where no other event comes, a binding of its own is made and removed on the channel that consumes: its event
+shows that events are published. Another channel would itself be opened, counted and reported.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -21,9 +24,10 @@ from typing import Final, TypeAlias
 from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 
 from gateway.links.amqp_connection import LinkError, Trouble
+from gateway.links.own_queue import messages_in
 from gateway.mapping.paths import Json
 from gateway.model.times import SECOND
-from gateway.sources.rabbitmq.event_headers import plain_headers
+from gateway.sources.rabbitmq.event_headers import plain_headers, readable_headers
 from gateway.sources.rabbitmq.events import BINDING_CREATED, BINDING_DELETED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -32,14 +36,16 @@ from gateway.sources.rabbitmq.management_api import (
     ManagementRequest,
     NotFound,
     PoliciesRequest,
+    QueuePoliciesRequest,
     Unavailable,
 )
-from gateway.sources.rabbitmq.object_names import OWN_QUEUES, PROOF_KEY, ObjectName
+from gateway.sources.rabbitmq.object_names import OWN_QUEUES, PROOF, ObjectName
 from gateway.sources.rabbitmq.own_queue_policies import (
     NONE,
     POLICY_EVENTS,
-    PolicyChanges,
+    PossibleDrops,
     QueuePolicies,
+    candidates_of,
     policies_of,
 )
 
@@ -60,7 +66,9 @@ Ask: TypeAlias = Callable[[ManagementRequest], Awaitable[Answer | None]]
 """Sends a request to the management API; returns ``None`` if its path cannot be used."""
 
 
-_UNREADABLE: Final = NotFound()
+_READ: Final = POLICY_EVENTS | {BINDING_CREATED}
+_UNPROVEN: Final = 4
+"""The number of proofs in a row that fail because something is not shown, from which on this is reported."""
 
 
 class EventsSilentError(LinkError):
@@ -87,11 +95,14 @@ def lacking(keys: Collection[str], answer: Answer | None) -> frozenset[str] | No
     return frozenset(keys) - shown
 
 
-def is_proof(key: str, headers: Mapping[str, Json]) -> bool:
-    """Return whether an event is about a binding by which a gateway proves that events arrive."""
-    if key not in {BINDING_CREATED, BINDING_DELETED} or headers.get("routing_key") != PROOF_KEY:
-        return False
-    return str(headers.get("destination_name")).startswith(OWN_QUEUES)
+def proof_of(key: str, headers: Mapping[str, Json]) -> str:
+    """Return the token of a binding by which a gateway proves that events arrive; empty for another event."""
+    if key not in {BINDING_CREATED, BINDING_DELETED} or not headers.get("arguments"):
+        return ""
+    arguments = readable_headers({"arguments": headers["arguments"]})["arguments"]
+    token = arguments.get(PROOF) if isinstance(arguments, Mapping) else None
+    is_own = str(headers.get("destination_name")).startswith(OWN_QUEUES)
+    return token if is_own and isinstance(token, str) else ""
 
 
 @dataclass(slots=True)
@@ -109,7 +120,9 @@ class EventProof:
         until: the time (ns) until which every event was published to the queue, and not dropped from it; 0
             while nothing is proved.
         policies: what policies make of the queue.
-        changes: what was changed of that since the last proof.
+        is_unavailable: whether the management API did not answer when the last question showed nothing.
+        took: nanoseconds that the last proof took.
+        drops: whether these may have let the broker drop events.
     """
 
     virtual_host: str
@@ -121,41 +134,52 @@ class EventProof:
     lost: Callable[[str, int], None]
     until: int = 0
     policies: QueuePolicies = NONE
-    changes: PolicyChanges = field(init=False)
-    _arrived: int = 0
-    _arrived_at: int = 0
-    _arrived_before: int = 0
+    is_unavailable: bool = False
+    took: int = 0
+    drops: PossibleDrops = field(init=False)
+    _published: int = 0
+    _awaited: str = ""
     _began_before: int = 0
-    _answer: Answer | None = None
+    _unproven: int = 0
+    _not_shown: str = ""
     _dropped: str = ""
     _reported_at: int = 0
 
     def __post_init__(self) -> None:
-        self.changes = PolicyChanges(self.virtual_host, self.queue, self.max_length)
+        self.drops = PossibleDrops(self.virtual_host, self.queue, self.max_length)
+
+    @property
+    def remark(self) -> str:
+        """A remark for people: by what events may be lost, or why that is not known; empty for nothing."""
+        unproven = self._not_shown if self._unproven >= _UNPROVEN else ""
+        return self.policies.text or unproven
+
+    @property
+    def not_shown(self) -> str:
+        """Why the last question whose answer showed nothing did so."""
+        return self._not_shown
 
     def arrived(self, message: AbstractIncomingMessage) -> None:
         """Note a message that arrived; only the broker can publish to its event exchange."""
-        if message.exchange == EVENT_EXCHANGE:
-            self._arrived += 1
-            self._arrived_at = self.now()
-            if message.routing_key in POLICY_EVENTS:
-                self.changes.take(message.routing_key, plain_headers(message.headers))
+        if message.exchange != EVENT_EXCHANGE:
+            return
+        key = message.routing_key or ""
+        headers = plain_headers(message.headers) if key in _READ else {}
+        # All that was published before the queue was seen empty had arrived then.
+        self._published = max(self._published, self.drops.emptied_at)
+        if self._awaited and proof_of(key, headers) == self._awaited:
+            self._awaited = ""
+        self.drops.arrived(key, headers)
 
-    async def lacks(self) -> frozenset[str]:
-        """Return the keys by which the queue is not shown to be bound.
-
-        Raises:
-            LinkError: the management API does not answer now.
-        """
-        for look in range(_BINDING_LOOKS):
-            await asyncio.sleep(_AGAIN_SECONDS if look else 0)
-            lacks = await self._lacking()
+    async def lacks(self) -> frozenset[str] | None:
+        """Return the keys by which the queue is not bound; ``None`` if that is not shown."""
+        lacks = await self._lacking()
+        for _ in range(_BINDING_LOOKS - 1):
             if lacks is not None and not lacks:
-                return lacks
-        if isinstance(self._answer, Unavailable):
-            text = f"the management API does not show the bindings of the queue {self.queue}"
-            raise LinkError(Trouble.UNREACHABLE, f"{text}, by which it has all events: {self._answer.reason}")
-        return frozenset(self.keys) if lacks is None else lacks
+                break
+            await asyncio.sleep(_AGAIN_SECONDS)
+            lacks = await self._lacking()
+        return lacks
 
     async def prove_again_and_again(self, queue: AbstractQueue) -> None:
         """Prove it every `PROOF_SECONDS`; never returns.
@@ -168,7 +192,7 @@ class EventProof:
             await self.prove(queue)
 
     async def prove(self, queue: AbstractQueue) -> None:
-        """Prove it now, unless the management API does not answer: then `until` stays.
+        """Prove it now, unless the management API does not show that: then `until` stays.
 
         Args:
             queue: the queue, which is consumed on its channel.
@@ -177,54 +201,83 @@ class EventProof:
             LinkError: a binding is gone, or nothing arrives.
         """
         began = self.now()
-        is_bound = await self._is_bound()
-        is_known = await self.read_policies()
+        # Together: the next proof must come before this one is too old, also if answers take long.
+        is_known, lacks = await asyncio.gather(self.read_policies(), self._lacking())
+        is_bound = await self._is_bound(lacks)
         can_ask = BINDING_CREATED in self.keys
         # Also while nothing is proved, because bindings or policies cannot be read.
-        if can_ask and self._arrived_at <= self._began_before:
+        if can_ask and self._published <= self._began_before:
             await self._await_event(queue)
         self._began_before = began
+        self._unproven = 0 if is_bound and is_known else self._unproven + 1
+        self.took = self.now() - began
         if is_bound and is_known:
-            self._proved(min(began, self._arrived_at) if can_ask else began)
+            self._proved(min(began, self._published) if can_ask else began)
 
     def _proved(self, until: int) -> None:
         """Move `until` on, unless a policy may have dropped events: that is reported now or later."""
-        received, self._arrived_before = self._arrived - self._arrived_before, self._arrived
-        drops = bool(self.until) and self.policies.may_have_dropped(received, until - self.until)
-        changed = self.changes.text if self.until else ""
-        self._dropped = self._dropped or changed or (self.policies.text if drops else "")
-        self.changes = PolicyChanges(self.virtual_host, self.queue, self.max_length)
+        drops = self.drops.found(self.policies)
+        self._dropped = self._dropped or drops
         if self._dropped and (not drops or until - self._reported_at >= _REPORT_AGAIN):
             self.lost(self._dropped, self.until)
             self._dropped, self._reported_at = "", until
         if not self._dropped:
-            self.until = until
+            # What was received since the queue was seen empty is judged with the next proof.
+            self.until = max(self.until, min(until, self.drops.emptied_at))
+
+    def judge_backlog(self) -> str:
+        """Return why a policy may have dropped some of what waited, all of which has arrived; or nothing."""
+        return self.drops.found(self.policies)
 
     async def read_policies(self) -> bool:
         """Read what policies make of the queue; return whether the management API shows that."""
-        if self.ask is None:
-            return True
-        answers = [await self.ask(PoliciesRequest(self.virtual_host, operator)) for operator in (False, True)]
-        usual, operator = (_UNREADABLE if one is None else one for one in answers)
-        found = policies_of(self.queue, self.max_length, usual, operator)
-        self.policies = self.policies if found is None else found
-        return found is not None
+        answer = None if self.ask is None else await self.ask(QueuePoliciesRequest(self._name))
+        # Where a proxy changes the path it cannot be asked for.
+        found = NONE if answer is None else policies_of(self.queue, self.max_length, answer)
+        if found is None and not isinstance(answer, Unavailable):
+            found, answer = await self._candidates()
+        if found is None:
+            self._note_not_shown(answer, "what policies reach the queue")
+            return False
+        self.policies = found
+        return True
 
-    async def _is_bound(self) -> bool:
-        """Return whether all bindings are shown; false if the management API shows none or does not answer.
+    async def _candidates(self) -> tuple[QueuePolicies | None, Answer | None]:
+        """Return the policies that may reach the queue, and an answer that shows why they are not known."""
+        if self.ask is None:
+            return NONE, None
+        usual, operator = [
+            await self.ask(PoliciesRequest(self.virtual_host, operator)) or NotFound()
+            for operator in (False, True)
+        ]
+        found = candidates_of(self.queue, self.max_length, usual, operator)
+        return found, operator if isinstance(usual, Document) else usual
+
+    @property
+    def _name(self) -> ObjectName:
+        return ObjectName("queue", (self.virtual_host, self.queue))
+
+    def _note_not_shown(self, answer: Answer | None, what: str) -> None:
+        reason = getattr(answer, "reason", "its answer has none (404)")
+        self.is_unavailable = isinstance(answer, Unavailable)
+        self._not_shown = (
+            f"that all events arrive is not proven: the management API does not show {what} {self.queue}:"
+            f" {reason}"
+        )
+
+    async def _is_bound(self, lacks: frozenset[str] | None) -> bool:
+        """Return whether all bindings are shown; false if the management API does not show that.
+
+        Args:
+            lacks: those that it did not show; it is asked again for them.
 
         Raises:
-            LinkError: it does, and a binding is gone.
+            LinkError: a binding is gone.
         """
-        lacks = await self._lacking()
+        if lacks:
+            lacks = await self.lacks()
         if not lacks:
             return lacks is not None
-        try:
-            lacks = await self.lacks()
-        except LinkError:
-            return False
-        if not lacks:
-            return True
         raise LinkError(
             Trouble.BROKEN,
             f"{len(lacks)} of {len(self.keys)} bindings of the queue {self.queue} to {EVENT_EXCHANGE} were"
@@ -234,26 +287,62 @@ class EventProof:
     async def _lacking(self) -> frozenset[str] | None:
         if self.ask is None:
             return frozenset()
-        request = BindingsRequest(ObjectName("queue", (self.virtual_host, self.queue)))
-        self._answer = await self.ask(request)
-        return lacking(self.keys, self._answer)
+        answer = await self.ask(BindingsRequest(self._name))
+        lacks = lacking(self.keys, answer)
+        if lacks is None:
+            self._note_not_shown(answer, "the bindings of the queue")
+        return lacks
 
     async def _await_event(self, queue: AbstractQueue) -> None:
-        """Make and remove a binding, and wait for an event.
+        """Make and remove a binding, and wait for its event.
 
         Raises:
-            EventsSilentError: none arrives.
+            EventsSilentError: none arrives, and none waits: those would be under way, behind what is not
+                acknowledged yet.
         """
-        before = self._arrived
-        await queue.bind(EVENT_EXCHANGE, PROOF_KEY)
-        await queue.unbind(EVENT_EXCHANGE, PROOF_KEY)
+        token, began = secrets.token_hex(4), self.now()
+        self._awaited = token
+        await bind_and_unbind(queue, token)
         # Looks rather than one long wait: while the process stands still only one of them passes.
         for _ in range(_LOOKS):
-            if self._arrived > before:
+            if not self._awaited:
+                self._published = max(self._published, began)
                 return
             await asyncio.sleep(_LOOK_SECONDS)
-        if self._arrived == before:
+        if self._awaited and not await messages_in(queue.channel, queue.name) and self._awaited:
             raise EventsSilentError(
                 Trouble.BROKEN,
                 f"{EVENT_EXCHANGE} is bound to the queue {self.queue}, and nothing arrives in it",
             )
+
+
+async def bind_and_unbind(queue: AbstractQueue, token: str) -> None:
+    """Make and remove a binding of a queue: it has the events of that, if the broker publishes any."""
+    await queue.bind(EVENT_EXCHANGE, BINDING_CREATED, arguments={PROOF: token})
+    await queue.unbind(EVENT_EXCHANGE, BINDING_CREATED, arguments={PROOF: token})
+
+
+async def is_published(queue: AbstractQueue, max_length: int) -> bool:
+    """Return whether an event of its own is published to a queue that this gateway does not consume yet.
+
+    In one that is full an event takes the place of another, and from one that another process consumes it is
+    taken: both show nothing. Then the result is true.
+    """
+    waiting, consumers = await _depth_of(queue)
+    if consumers or waiting >= max_length:
+        return True
+    await bind_and_unbind(queue, secrets.token_hex(4))
+    lowest = waiting
+    for _ in range(_LOOKS):
+        waiting, consumers = await _depth_of(queue)
+        if consumers or waiting > lowest:
+            return True
+        lowest = min(lowest, waiting)  # as messages expire
+        await asyncio.sleep(_LOOK_SECONDS)
+    return False
+
+
+async def _depth_of(queue: AbstractQueue) -> tuple[int, int]:
+    """Return how many messages wait in a queue, and how many consumers it has."""
+    declared = (await queue.channel.declare_queue(queue.name, passive=True)).declaration_result
+    return declared.message_count or 0, declared.consumer_count or 0

@@ -150,6 +150,19 @@ class BindingsRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuePoliciesRequest:
+    """A request for what policies make of a queue: the broker names those that apply, and their effects."""
+
+    queue: ObjectName
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        columns = "policy,operator_policy,effective_policy_definition"
+        return f"{path_of('queues', *self.queue.parts)}?columns={columns}"
+
+
+@dataclass(frozen=True, slots=True)
 class PoliciesRequest:
     """A request for the policies, or the operator policies, of a virtual host."""
 
@@ -243,6 +256,7 @@ ManagementRequest: TypeAlias = (
     | UsersRequest
     | SessionsRequest
     | BindingsRequest
+    | QueuePoliciesRequest
     | PoliciesRequest
     | ExtraRequest
 )

@@ -176,8 +176,8 @@ def number_of(native: str) -> int | None:
 
 OWN_QUEUES = "amqp-gateway."
 """Prefix of the names of the gateway's own queues."""
-PROOF_KEY: Final = "amqp-gateway.proof"
-"""The key of bindings that are made and removed to see whether events arrive (`event_proof`)."""
+PROOF: Final = "amqp-gateway.proof"
+"""The argument of bindings that are made and removed to see whether events arrive (`event_proof`)."""
 OWN_PRODUCT = PRODUCT
 """The client property ``product`` of the gateway's connections."""
 

@@ -1,19 +1,23 @@
 """What the broker's policies make of the gateway's own queues. No I/O.
 
-A policy `.*` for the queues of applications matches the gateway's, too. Then the bound that counts is the
+A policy `.*` for the queues of applications reaches the gateway's, too. Then the bound that counts is the
 policy's, or an operator policy's, if it is lower than the declared one, and the broker drops events silently.
+
+Which policies reach a queue is asked of the broker, and not found out by matching: a pattern, which each user
+with the tag ``policymaker`` may set, can take a regular expression of Python for ever.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.mapping.paths import Json
 from gateway.model.times import MILLISECOND
 from gateway.sources.rabbitmq.management_api import Answer, Broken, Document, NotFound, Refused
+from gateway.sources.rabbitmq.object_names import OWN_QUEUES
 
 MAX_LENGTH: Final = "max-length"
 TTL: Final = "message-ttl"
@@ -27,10 +31,13 @@ _NAMED: Final = (
     "dead-letter-routing-key",
 )
 """The keys of a policy by which messages of a queue are dropped, refused, or go elsewhere."""
-_DROPS: Final = frozenset({MAX_LENGTH, TTL})
-_APPLIES: Final = ("all", "queues", "classic_queues")
+_KINDS: Final = {"policy": "policy", "operator_policy": "operator policy"}
+_ELSEWHERE: Final = frozenset({"exchanges", "streams"})
+"""Values of ``apply-to`` by which a policy reaches no queue of the gateway."""
 SPARE_OWN: Final = r"let its pattern begin with ^(?!amqp-gateway\.) to spare the gateway's queues"
-_MAX_PATTERN: Final = 1_000
+_SPARING: Final = r"^(?!amqp-gateway\.)"
+_BEGINNING: Final = re.compile(r"\^((?:[A-Za-z0-9_-]|\\\.)+)(.?)", re.DOTALL)
+"""The characters with which all that a pattern matches begins; the last one may be optional."""
 _MAX_SHOWN: Final = 100
 
 
@@ -47,6 +54,17 @@ class QueuePolicies:
     text: str = ""
     max_length: int | None = None
     ttl: int | None = None
+
+    def with_those(self, others: QueuePolicies) -> QueuePolicies:
+        """Return the lowest bounds of these policies and of others, with the first text."""
+        lengths = [one for one in (self.max_length, others.max_length) if one is not None]
+        times = [one for one in (self.ttl, others.ttl) if one is not None]
+        return QueuePolicies(self.text or others.text, min(lengths, default=None), min(times, default=None))
+
+    @property
+    def lets_nothing_wait(self) -> bool:
+        """Whether each message is dropped that is not delivered at once."""
+        return self.max_length == 0 or self.ttl == 0
 
     def may_have_dropped(self, received: int, lasted: int) -> bool:
         """Return whether messages may have been dropped between two times at which the queue was empty.
@@ -69,46 +87,78 @@ class QueuePolicies:
 NONE: Final = QueuePolicies()
 
 
-def policies_of(queue: str, declared: int, policies: Answer, operator: Answer) -> QueuePolicies | None:
-    """Return what the policies of its virtual host make of a queue; ``None`` if that is not shown now.
+def policies_of(queue: str, declared: int, answer: Answer) -> QueuePolicies | None:
+    """Return what policies make of a queue; ``None`` if the answer does not show that.
+
+    RabbitMQ takes this from its statistics, which are as old as their interval. Of a new queue, and where
+    statistics are off, 3.10 lacks the fields and 4.0 the whole answer.
 
     Args:
         queue: the name of the queue.
         declared: the number of messages to which it is declared to be bounded.
-        policies: the management API's answer to the request for policies.
+        answer: the management API's answer to the request for the queue's policies (`QueuePoliciesRequest`).
+    """
+    body = answer.body if isinstance(answer, Document) else None
+    if not isinstance(body, Mapping) or "effective_policy_definition" not in body:
+        return None
+    definition = body["effective_policy_definition"]
+    if not isinstance(definition, Mapping):
+        return None if definition else NONE
+    effects = _effects(definition, declared)
+    if not effects:
+        return NONE
+    named = [f"the {kind} {body[key]!r}" for key, kind in _KINDS.items() if body.get(key)]
+    text = (
+        f"{' and '.join(named) or 'a policy'} ({_shown(effects)}) reaches the gateway's own queue {queue},"
+        f" which may lose events: {SPARE_OWN}"
+    )
+    return _bounds(text, effects)
+
+
+def candidates_of(queue: str, declared: int, usual: Answer, operator: Answer) -> QueuePolicies | None:
+    """Return the lowest bounds of all policies that may reach a queue, if the broker does not say which do.
+
+    Args:
+        queue: the name of the queue.
+        declared: the number of messages to which it is declared to be bounded.
+        usual: the management API's answer to the request for the policies of the virtual host.
         operator: likewise for operator policies. What may not be read is taken for none.
     """
-    usual, of_operator = _listed(policies), _listed(operator)
-    if usual is None or of_operator is None:
-        return None
-    texts, lowest = [], dict[str, int]()
-    for kind, listed in zip(_KINDS, (usual, of_operator), strict=True):
-        policy = _effective(queue, listed)
-        keys = _effects(policy, declared)
-        if not keys:
-            continue
-        shown = ", ".join(f"{key}: {value!s:.{_MAX_SHOWN}}" for key, value in keys.items())
-        texts.append(f"the {kind} {policy.get('name')!r} ({shown})")
-        for key in _DROPS & keys.keys():
-            value = keys[key]
-            lowest[key] = min(lowest.get(key, value), value) if isinstance(value, int) else 0
-    if not texts:
-        return NONE
-    text = (
-        f"{' and '.join(texts)} reaches the gateway's own queue {queue}, which may lose events: {SPARE_OWN}"
-    )
-    ttl = lowest.get(TTL)
-    return QueuePolicies(text, lowest.get(MAX_LENGTH), None if ttl is None else ttl * MILLISECOND)
+    found = NONE
+    for kind, answer in zip(_KINDS.values(), (usual, operator), strict=True):
+        listed = [] if _may_not_be_read(answer) else getattr(answer, "body", None)
+        if not isinstance(listed, list):
+            return None
+        for policy in listed:
+            effects = _effects_of_policy(queue, declared, policy)
+            if isinstance(policy, Mapping) and effects:
+                text = (
+                    f"the {kind} {policy.get('name')!r} ({_shown(effects)}) may reach the gateway's own queue"
+                )
+                found = found.with_those(
+                    _bounds(f"{text} {queue}, which may lose events: {SPARE_OWN}", effects)
+                )
+    return found
 
 
-_KINDS: Final = ("policy", "operator policy")
+def _may_not_be_read(answer: Answer) -> bool:
+    match answer:
+        case Refused(login=False) | NotFound() | Broken(permanent=True):
+            return True
+    return False
 
 
-def _effects(policy: Mapping[str, Json], declared: int) -> dict[str, Json]:
-    """Return what a policy demands of a queue by which messages are lost to it."""
-    definition = policy.get("definition")
-    if not isinstance(definition, Mapping):
+def _effects_of_policy(queue: str, declared: int, policy: Json) -> dict[str, Json]:
+    if not isinstance(policy, Mapping) or policy.get("apply-to") in _ELSEWHERE:
         return {}
+    definition = policy.get("definition")
+    if not isinstance(definition, Mapping) or certainly_spares(policy.get("pattern"), queue):
+        return {}
+    return _effects(definition, declared)
+
+
+def _effects(definition: Mapping[str, Json], declared: int) -> dict[str, Json]:
+    """Return what a definition demands of a queue by which messages are lost to it."""
     length = definition.get(MAX_LENGTH)
     is_longer = isinstance(length, int) and length >= declared
     return {
@@ -116,46 +166,49 @@ def _effects(policy: Mapping[str, Json], declared: int) -> dict[str, Json]:
     }
 
 
-def _listed(answer: Answer) -> list[Mapping[str, Json]] | None:
-    match answer:
-        case Document(body=list() as found):
-            return [one for one in found if isinstance(one, Mapping)]
-        case Refused(login=False) | NotFound() | Broken(permanent=True):
-            return []
-    return None
+def _shown(effects: Mapping[str, Json]) -> str:
+    return ", ".join(f"{key}: {value!s:.{_MAX_SHOWN}}" for key, value in effects.items())
 
 
-def _effective(queue: str, policies: Iterable[Mapping[str, Json]]) -> Mapping[str, Json]:
-    """Return the policy of the highest priority that matches a queue; an empty one if none does."""
-    matching = [one for one in policies if _applies(queue, one)]
-    return max(matching, key=_priority, default={})
+def _bounds(text: str, effects: Mapping[str, Json]) -> QueuePolicies:
+    ttl = _number(effects, TTL)
+    return QueuePolicies(text, _number(effects, MAX_LENGTH), None if ttl is None else ttl * MILLISECOND)
 
 
-def _applies(queue: str, policy: Mapping[str, Json]) -> bool:
-    return policy.get("apply-to") in _APPLIES and matches(policy.get("pattern"), queue)
+def _number(effects: Mapping[str, Json], key: str) -> int | None:
+    """Return a bound, ``None`` for none; a value that is no number counts as one that lets nothing wait."""
+    if key not in effects:
+        return None
+    value = effects[key]
+    return value if isinstance(value, int) else 0
 
 
-def matches(pattern: Json, queue: str) -> bool:
-    """Return whether a policy's pattern matches a queue; true where Python does not read the pattern."""
-    if not isinstance(pattern, str) or len(pattern) > _MAX_PATTERN:
-        return True
-    try:
-        return re.search(pattern, queue) is not None
-    except re.error:
-        return True
+def certainly_spares(pattern: Json, queue: str) -> bool:
+    """Return whether a policy's pattern shows by its beginning alone that it does not match a queue.
 
-
-def _priority(policy: Mapping[str, Json]) -> float:
-    priority = policy.get("priority")
-    return priority if isinstance(priority, int | float) else 0
+    Nothing is matched with it. Most patterns of applications name the beginning of their queues' names.
+    """
+    if not isinstance(pattern, str) or "|" in pattern:
+        return False
+    found = _BEGINNING.match(pattern)
+    if found is None:
+        return pattern.startswith(_SPARING) and queue.startswith(OWN_QUEUES)
+    literal = found[1].replace("\\.", ".")
+    certain = literal[:-1] if found[2] in {"*", "?", "{"} else literal
+    return not queue.startswith(certain)
 
 
 POLICY_EVENTS: Final = frozenset({"policy.set", "policy.cleared", "parameter.set", "parameter.cleared"})
 """Events of changes of policies; an operator policy is a parameter in them."""
 
 
-class PolicyChanges:
-    """Knows whether a policy in a backlog of events may have made the queue drop some.
+class PossibleDrops:
+    """Determines whether policies may have let the broker drop messages of a queue.
+
+    What is received, and how long that takes, is measured between two times at which the queue was seen
+    empty. Each policy counts that may have applied in between: those that the broker named, and those that
+    were set meanwhile by the events of that, whose patterns are not matched. A policy that begins to apply
+    because another one is cleared, and is cleared itself before the broker is asked again, is missed.
 
     Args:
         virtual_host: where the queue is.
@@ -163,33 +216,64 @@ class PolicyChanges:
         declared: the number of messages to which it is declared to be bounded.
 
     Attributes:
-        text: what was changed, for people; empty for nothing.
+        emptied_at: the last time at which it was seen empty (ns); 0 for never. A time before the first one
+            counts as one in which unknown policies may have applied.
     """
 
     def __init__(self, virtual_host: str, queue: str, declared: int) -> None:
-        self.text = ""
+        self.emptied_at = 0
         self._virtual_host = virtual_host
         self._queue = queue
         self._declared = declared
-        self._harmless: set[str] = set()
+        self._received = self._most = self._longest = 0
+        self._is_measured = False
+        self._earlier = self._seen = NONE
+        self._set: set[str] = set()
+        self._cleared = ""
 
-    def take(self, key: str, headers: Mapping[str, Json]) -> None:
-        """Take an event of the backlog.
+    def arrived(self, key: str, headers: Mapping[str, Json]) -> None:
+        """Note that an event arrived."""
+        self._received += 1
+        if key in POLICY_EVENTS and headers.get("vhost") == self._virtual_host:
+            self._changed(key, headers)
 
-        An operator policy's events are those of the parameter that it is. The event that a policy was cleared
-        has only its name.
-        """
-        if key not in POLICY_EVENTS or headers.get("vhost") != self._virtual_host:
-            return
+    def _changed(self, key: str, headers: Mapping[str, Json]) -> None:
+        """Take the event of a change; that of an operator policy is the event of the parameter that it is."""
         name, value = str(headers.get("name")), headers
         if key.startswith("parameter."):
-            component, set_to = headers.get("component"), headers.get("value")
-            if component != "operator_policy":
+            if headers.get("component") != "operator_policy":
                 return
+            set_to = headers.get("value")
             name, value = f"operator policy {name}", set_to if isinstance(set_to, Mapping) else {}
-        concerns = matches(value.get("pattern"), self._queue) and value.get("apply-to") != "exchanges"
-        drops = not _DROPS.isdisjoint(_effects(value, self._declared))
-        if key.endswith(".set") and not (concerns and drops):
-            self._harmless.add(name)
-        elif key.endswith(".set") or name not in self._harmless:
-            self.text = self.text or f"{key} of {name!r}: it may have let the queue {self._queue} drop events"
+        text = f"{key} of {name!r}: it may have let the queue {self._queue} drop events"
+        if key.endswith(".set"):
+            if not self.emptied_at:
+                self._set.add(name)
+            effects = _effects_of_policy(self._queue, self._declared, dict(value))
+            if effects:
+                self._seen = self._seen.with_those(_bounds(text, effects))
+        elif not self.emptied_at and name not in self._set:
+            # The event has only its name, and what applied while the gateway was away is not known.
+            self._cleared = self._cleared or text
+
+    def emptied(self, asked: int, now: int) -> None:
+        """Note that no message waited in the queue at some time from ``asked`` to ``now`` (ns).
+
+        All that was published to it before ``asked`` has arrived.
+        """
+        self._most, self._longest = max(self._most, self._received), max(self._longest, now - self.emptied_at)
+        self._received, self.emptied_at, self._is_measured = 0, asked, True
+
+    def found(self, policies: QueuePolicies) -> str:
+        """Take what the broker says that applies; return why messages may have been dropped, or nothing."""
+        self._seen = self._seen.with_those(policies)
+        if not self._is_measured:
+            return ""
+        judged = (policies, self._seen, self._earlier)
+        drops = [one.text for one in judged if one.may_have_dropped(self._most, self._longest)]
+        reason = self._cleared or (drops[0] if drops else "")
+        # What was received since may have begun before these policies were asked for.
+        self._earlier, self._seen = self._seen, policies
+        self._most = self._longest = 0
+        self._cleared, self._is_measured = "", False
+        return reason

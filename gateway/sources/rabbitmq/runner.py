@@ -47,6 +47,7 @@ from gateway.sources.rabbitmq.source_events import (
     ConnectionBlocked,
     EventsReceived,
     MetricsReceived,
+    PauseDemanded,
     RequestSent,
     SourceEvent,
     Work,
@@ -212,7 +213,16 @@ class SourceRunner:
         return isinstance(answer, Document)
 
     async def _ask(self, request: ManagementRequest) -> Answer | None:
-        return await self._reader.read(request) if self._source.can_ask(request) else None
+        """Ask beside the listings, unless nothing is to be asked now; ``None`` if its path cannot be used."""
+        if not self._source.can_ask(request):
+            return None
+        reason = self._source.pauses(self._clock.now())
+        if reason:
+            return Unavailable(reason)
+        answer = await self._reader.read(request)
+        if isinstance(answer, Unavailable) and answer.pause:
+            self.handle(PauseDemanded(answer.pause))
+        return answer
 
     async def _answer(self, request: ManagementRequest) -> Answer:
         """Return the answer to a request; a long listing is waited for while the broker answers others."""
@@ -288,7 +298,7 @@ class SourceRunner:
         now = self._clock.now()
         if isinstance(event, BrokerEventReceived):
             self._counters["messages"] += 1
-        if isinstance(event, EventsReceived):
+        if isinstance(event, EventsReceived) and event.until:
             self._gap.received(event.until)
         dropped = self._gap.before(event, now)
         if dropped is not None:

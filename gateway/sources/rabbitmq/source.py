@@ -35,7 +35,13 @@ from gateway.sources.rabbitmq.broker_view import BrokerView
 from gateway.sources.rabbitmq.event_gaps import GapTracker, LateEvents
 from gateway.sources.rabbitmq.events import Changed
 from gateway.sources.rabbitmq.management_answers import ManagementAnswers
-from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
+from gateway.sources.rabbitmq.management_api import (
+    PAUSE_DEMANDED,
+    Answer,
+    Document,
+    ManagementRequest,
+    Unavailable,
+)
 from gateway.sources.rabbitmq.management_changes import BrokerRequest
 from gateway.sources.rabbitmq.method_calls import MethodCalls
 from gateway.sources.rabbitmq.object_lives import EVENT_DELAY, KnownObject, Put
@@ -54,6 +60,7 @@ from gateway.sources.rabbitmq.source_events import (
     EventsDropped,
     EventsReceived,
     MetricsReceived,
+    PauseDemanded,
     RequestSent,
     SourceEvent,
     Work,
@@ -190,6 +197,17 @@ class RabbitMqSource:
         """Return whether the path of a request arrives at the broker, as far as that is known."""
         return not self._visibility.paths.fault(request.target)
 
+    def pauses(self, now: int) -> str:
+        """Return why nothing but the next planned request is to be sent now, for people; empty if it may be.
+
+        A server demands a pause, or the management API does not answer, as with a login that is refused: each
+        attempt more may have the account locked.
+        """
+        if now < self._plan.demanded_until:
+            return PAUSE_DEMANDED
+        status = self.status
+        return status.detail if status.state is SourceState.DOWN else ""
+
     @property
     def unreadable(self) -> Mapping[str, int]:
         """The number of malformed values and events, by place."""
@@ -255,8 +273,9 @@ class RabbitMqSource:
                 return self._events_resumed(missed, now)
             case LossSuspected(reason, since):
                 return self._events_lost(reason, now, since)
-            case EventsReceived(until, remark):
-                self._gaps.received_until = until
+            case EventsReceived(until, remark, took):
+                self._gaps.received_until = until or self._gaps.received_until
+                self._gaps.proof_took = took
                 self._visibility.events_may_be_dropped = remark
                 return []
             case EventsDropped(since, until, reason):
@@ -265,6 +284,9 @@ class RabbitMqSource:
             case ConnectionBlocked():
                 self._events.alarms.connection_blocked(now)
                 self._plan.poll_soon(now, "node")
+                return []
+            case PauseDemanded(pause):
+                self._plan.demand(now + pause)
                 return []
             case RequestSent():
                 self._visibility.asked_at = now

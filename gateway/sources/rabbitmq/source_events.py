@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
@@ -59,16 +59,28 @@ class EventsDropped:
 class EventsReceived:
     """Every event that the broker had published until ``until`` (ns) was received.
 
-    ``remark``: one line for people on policies by which the broker may drop events; empty for none.
+    Attributes:
+        until: a time of the gateway's clock (ns); 0 if no other is proved.
+        remark: one line for people on policies by which the broker may drop events, or on why that all were
+            received is not proved; empty for none.
+        took: nanoseconds that the last proof took: the next ones come as much later.
     """
 
     until: int
     remark: str = ""
+    took: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionBlocked:
     """The broker blocks a connection of the gateway, although no alarm was reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseDemanded:
+    """A server demands that nothing is sent for ``pause`` (ns), in answer to a request beside the plan."""
+
+    pause: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +137,7 @@ SourceEvent: TypeAlias = (
     | EventsDropped
     | EventsReceived
     | ConnectionBlocked
+    | PauseDemanded
     | RequestSent
     | AnswerReceived
     | MetricsReceived

@@ -38,6 +38,7 @@ from gateway.sources.rabbitmq.source_events import (
     BrokerEventReceived,
     ConnectionBlocked,
     EventsDropped,
+    PauseDemanded,
     RequestSent,
     SourceEvent,
     Work,
@@ -63,6 +64,7 @@ T0 = 1_700_000_000_000_000_000
         TimerExpired(),
         RequestSent(),
         ConnectionBlocked(),
+        PauseDemanded(5 * MILLISECOND),
     ],
     ids=lambda event: type(event).__name__,
 )

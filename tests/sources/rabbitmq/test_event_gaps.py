@@ -145,6 +145,15 @@ def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
     assert complete_until(shop) == 0
 
 
+def test_where_proofs_take_long_the_next_one_is_waited_for_as_much_longer() -> None:
+    gaps = GapTracker()
+    gaps.received_until = 100 * SECOND
+    assert gaps.complete_until(125 * SECOND) != 0
+    gaps.proof_took = 6 * SECOND
+    assert gaps.complete_until(125 * SECOND) == 0
+    assert gaps.complete_until(140 * SECOND) != 0
+
+
 @pytest.mark.parametrize(
     ("late", "before"),
     [(0.1, 1.0), (4.0, 8.0), (3600.0, 10.0), (-3600.0, 1.0)],

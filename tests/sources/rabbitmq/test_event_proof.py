@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
 from typing import cast
@@ -15,14 +15,13 @@ import pytest
 from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 
 from gateway.clock import SystemClock
-from gateway.demo.broker import PrivateBroker
-from gateway.links.amqp_connection import LinkError
+from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.links.durable_queue import DurableSubscription
 from gateway.model.observations import SourceState
 from gateway.model.times import SECOND
-from gateway.sources.rabbitmq import event_proof
+from gateway.sources.rabbitmq import event_consumer, event_proof
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
-from gateway.sources.rabbitmq.event_proof import EventProof, EventsSilentError, is_proof, lacking
+from gateway.sources.rabbitmq.event_proof import EventProof, EventsSilentError, lacking, proof_of
 from gateway.sources.rabbitmq.events import BINDING_CREATED, BINDING_DELETED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -33,7 +32,7 @@ from gateway.sources.rabbitmq.management_api import (
     Unavailable,
     answer_of,
 )
-from gateway.sources.rabbitmq.object_names import PROOF_KEY
+from gateway.sources.rabbitmq.object_names import PROOF
 from gateway.sources.rabbitmq.source_events import EventsReceived
 from tests.components.waiting import until
 from tests.links.ledger import MemoryLedger
@@ -71,59 +70,134 @@ def test_only_a_listing_of_the_bindings_shows_which_lack(
 
 
 @pytest.mark.parametrize("answer", [Unavailable("status 503"), Broken("status 500"), NotFound()])
-async def test_of_a_queue_whose_bindings_are_not_shown_nothing_is_proved(
+async def test_of_a_queue_whose_bindings_are_not_shown_nothing_is_known(
     answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An API that does not answer now is waited for; one that shows no bindings is no proof of any."""
     monkeypatch.setattr(event_proof, "_AGAIN_SECONDS", 0)
+    proof = proof_that_asks(answer)
+    assert await proof.lacks() is None
+    assert proof.is_unavailable is isinstance(answer, Unavailable)
+    assert "does not show the bindings of the queue amqp-gateway.events.7" in proof.not_shown
 
-    async def ask(_: ManagementRequest) -> Answer:
-        return answer
 
-    proof = EventProof("/", "amqp-gateway.events.7", KEYS, 9, ask, SystemClock().now, lambda *_: None)
-    if isinstance(answer, Unavailable):
-        with pytest.raises(LinkError, match="status 503"):
-            await proof.lacks()
-    else:
-        assert await proof.lacks() == {*KEYS}
+async def test_a_binding_that_lacks_is_not_gone_while_the_last_answer_shows_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_proof, "_AGAIN_SECONDS", 0)
+    answers: list[Answer] = [Document([]), Broken("status 500"), Broken("status 500"), Broken("status 500")]
+    proof = proof_that_asks(*answers)
+    proof.keys = ["queue.created"]
+    await proof.prove(cast(AbstractQueue, Bindings()))
+    assert proof.until == 0
+
+
+def proof_that_asks(*answers: Answer) -> EventProof:
+    """Return a proof to whose requests for bindings these are the answers; the last one again and again."""
+    left = list(answers)
+
+    async def ask(request: ManagementRequest) -> Answer:
+        if "bindings" not in request.target:
+            return Document({"effective_policy_definition": {}})
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return EventProof("/", "amqp-gateway.events.7", KEYS, 9, ask, SystemClock().now, lambda *_: None)
 
 
 class Bindings:
-    """A queue of which only the number of bindings that were made is known."""
+    """A queue of which only the number of bindings that were made, and that of what waits in it, is known."""
 
-    made = 0
+    name = "amqp-gateway.events.7"
 
-    async def bind(self, *_: str) -> None:
+    def __init__(self, waiting: int = 0) -> None:
+        self.made = 0
+        self._declared = SimpleNamespace(declaration_result=SimpleNamespace(message_count=waiting))
+
+    @property
+    def channel(self) -> Bindings:
+        return self
+
+    async def declare_queue(self, *_: str, passive: bool) -> SimpleNamespace:
+        assert passive
+        return self._declared
+
+    async def bind(self, *_: str, arguments: dict[str, str]) -> None:
+        assert arguments
         self.made += 1
 
-    async def unbind(self, *_: str) -> None:
-        pass
+    async def unbind(self, *_: str, arguments: dict[str, str]) -> None:
+        assert arguments
 
 
+def arrive(proof: EventProof) -> None:
+    event = SimpleNamespace(exchange=EVENT_EXCHANGE, routing_key="queue.created", headers={})
+    proof.arrived(cast(AbstractIncomingMessage, event))
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_proof, "_LOOKS", 1)
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_where_bindings_cannot_be_read_a_broker_that_publishes_no_more_is_noticed() -> None:
     """Nothing is proved there, but its own binding is made whenever no other event came."""
-
-    async def ask(_: ManagementRequest) -> Answer:
-        return NotFound()
-
-    proof = EventProof("/", "amqp-gateway.events.7", KEYS, 9, ask, SystemClock().now, lambda *_: None)
-    bindings, event = Bindings(), SimpleNamespace(exchange=EVENT_EXCHANGE, routing_key="queue.created")
-    queue = cast(AbstractQueue, bindings)
-    proof.arrived(cast(AbstractIncomingMessage, event))
-    await proof.prove(queue)
+    bindings, proof = Bindings(), proof_that_asks(NotFound())
+    proof.drops.emptied(proof.now(), proof.now())
+    arrive(proof)
+    await proof.prove(cast(AbstractQueue, bindings))
     assert bindings.made == 0, "an event came"
     with pytest.raises(EventsSilentError):
-        await proof.prove(queue)
+        await proof.prove(cast(AbstractQueue, bindings))
     assert (bindings.made, proof.until) == (1, 0)
 
 
+@pytest.mark.usefixtures("impatient")
+async def test_an_event_that_waited_is_no_proof_that_events_are_published() -> None:
+    """It may have been published before a silence that began while the gateway was away."""
+    bindings, proof = Bindings(), proof_that_asks(NotFound())
+    arrive(proof)
+    with pytest.raises(EventsSilentError):
+        await proof.prove(cast(AbstractQueue, bindings))
+    assert bindings.made == 1
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_while_events_wait_the_broker_is_not_silent_and_nothing_is_proved() -> None:
+    """So it is while the disk stands still: the broker sends no more than may be unacknowledged."""
+    proof = proof_that_asks(Document([{"source": EVENT_EXCHANGE, "routing_key": key} for key in KEYS]))
+    await proof.prove(cast(AbstractQueue, Bindings(waiting=3)))
+    assert proof.until == 0
+
+
+async def test_that_nothing_is_proved_for_long_is_said() -> None:
+    proof = proof_that_asks(Broken("status 500"))
+    proof.keys = ["queue.created"]
+    for _ in range(4):
+        assert proof.remark == ""
+        await proof.prove(cast(AbstractQueue, Bindings()))
+    assert "does not show the bindings of the queue amqp-gateway.events.7: status 500" in proof.remark
+
+
+async def test_while_the_broker_does_not_say_which_policies_reach_a_queue_those_count_that_may() -> None:
+    """RabbitMQ 4.0 answers 404 in the first seconds of a queue."""
+    cap = {"name": "cap", "pattern": ".*", "apply-to": "all", "definition": {"max-length": 5}}
+
+    async def ask(request: ManagementRequest) -> Answer:
+        if request.target.startswith("queues/"):
+            return NotFound()
+        return Document([cap] if request.target.startswith("policies/") else [])
+
+    proof = EventProof("/", "amqp-gateway.events.7", KEYS, 9, ask, SystemClock().now, lambda *_: None)
+    assert await proof.read_policies()
+    assert "the policy 'cap' (max-length: 5) may reach" in proof.remark
+
+
 def test_bindings_of_a_proof_are_those_of_a_gateway() -> None:
-    headers = {"routing_key": PROOF_KEY, "destination_name": "amqp-gateway.events.7"}
-    assert is_proof(BINDING_CREATED, headers)
-    assert is_proof(BINDING_DELETED, headers)
-    assert not is_proof("queue.created", headers)
-    assert not is_proof(BINDING_CREATED, {**headers, "destination_name": "orders"})
-    assert not is_proof(BINDING_CREATED, {**headers, "routing_key": "queue.created"})
+    headers = {"arguments": {PROOF: "7"}, "destination_name": "amqp-gateway.events.7"}
+    assert proof_of(BINDING_CREATED, headers) == proof_of(BINDING_DELETED, headers) == "7"
+    assert not proof_of("queue.created", headers)
+    assert not proof_of(BINDING_CREATED, {**headers, "destination_name": "orders"})
+    assert not proof_of(BINDING_CREATED, {**headers, "arguments": {}})
 
 
 class ProofSink(Sink):
@@ -145,17 +219,25 @@ async def consuming(
     broker: PrivateBroker,
     subscription: DurableSubscription | None = None,
     keys: Sequence[str] = KEYS,
+    *,
+    user: Credentials | None = None,
+    broken: Callable[[str], bool] = lambda _: False,
 ) -> AsyncIterator[ProofSink]:
-    """Provide the sink of a consumer that proves its bindings by the management API."""
+    """Provide the sink of a consumer that proves its bindings by the management API.
+
+    ``broken``: whether the management API answers 500 to a request for this path.
+    """
     sink = ProofSink()
 
     async def ask(request: ManagementRequest) -> Answer:
+        if broken(request.target):
+            return Broken("status 500")
         with broker.http() as client:
             response = await asyncio.to_thread(client.get, request.target)
         return answer_of(response.status_code, response.content)
 
     kept = None if subscription is None else KeptEvents(subscription, lambda: True)
-    endpoint = event_endpoint(broker, broker.administrator)
+    endpoint = event_endpoint(broker, user or broker.administrator)
     consumer = EventConsumer(endpoint, keys, sink.receive, SystemClock(), kept, ask=ask)
     running = asyncio.create_task(consumer.run())
     try:
@@ -188,7 +270,7 @@ async def test_on_a_quiet_broker_a_binding_of_its_own_shows_that_events_arrive(
         await until(lambda: sink.received_until > first, "a proof")
         second = time.time_ns()
         await until(lambda: sink.received_until > second, "another one")
-        assert [one for one in sink.events if PROOF_KEY in one[1].values()] == []
+        assert [one for one in sink.events if PROOF in str(one[1])] == []
         assert sink.reported == ["connected"]
 
 
@@ -271,13 +353,152 @@ async def test_a_broker_that_publishes_nothing_more_is_noticed(unbound: PrivateB
             client.delete(f"queues/%2F/{name}").raise_for_status()
 
 
+@pytest.mark.each_rabbitmq(since="4.0")
+@pytest.mark.usefixtures("often")
+async def test_a_broker_that_stays_silent_for_a_durable_subscription_is_reported_once(
+    unbound: PrivateBroker,
+) -> None:
+    """Another consumer's binding keeps it from noticing: the source must not wait for a backlog each time."""
+    name = f"amqp-gateway.events.test-{secrets.token_hex(4)}"
+    subscription = DurableSubscription(name, 10_000, 60 * SECOND, MemoryLedger())
+    async with await aio_pika.connect(unbound.amqp_url()) as other:
+        queue = await (await other.channel()).declare_queue("amqp-gateway.other", exclusive=True)
+        async with consuming(unbound, subscription) as sink:
+            await until(lambda: "caught up" in sink.reported, "it listens")
+            await queue.bind(EVENT_EXCHANGE, "#")
+            unbound.rabbitmqctl("eval", TAKEN_FOR_UNBOUND)
+            await until(lambda: sum("publishes nothing" in one for one in sink.reported) >= 2, "its silence")
+            first = next(number for number, one in enumerate(sink.reported) if "nothing arrives" in one)
+            assert sum(one.startswith("resumed") for one in sink.reported[first:]) == 1
+            await other.close()
+            await until(lambda: sink.reported[-1] == "caught up", "events arrive")
+            assert "nothing arrived in it" in sink.reported[-2]
+    with unbound.http() as client:
+        client.delete(f"queues/%2F/{name}").raise_for_status()
+
+
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_a_broker_that_fell_silent_while_a_durable_subscription_was_away_did_not_cover_the_absence(
+    unbound: PrivateBroker,
+) -> None:
+    name = f"amqp-gateway.events.test-{secrets.token_hex(4)}"
+    subscription = DurableSubscription(name, 10_000, 60 * SECOND, MemoryLedger())
+    async with consuming(unbound, subscription) as first:
+        await until(lambda: "caught up" in first.reported, "it listens")
+    await burst(unbound, 3)
+    unbound.rabbitmqctl("eval", TAKEN_FOR_UNBOUND)
+    async with consuming(unbound, subscription) as second:
+        await until(lambda: "caught up" in second.reported, "it listens again")
+    assert "nothing arrived in it" in second.reported[0]
+    with unbound.http() as client:
+        client.delete(f"queues/%2F/{name}").raise_for_status()
+
+
+async def test_a_second_gateway_with_the_same_durable_queue_leaves_its_bindings_alone(
+    unbound: PrivateBroker,
+) -> None:
+    """The events of its own bindings go to the first one, which shows nothing about the broker."""
+    name = f"amqp-gateway.events.test-{secrets.token_hex(4)}"
+    subscription = DurableSubscription(name, 10_000, 60 * SECOND, MemoryLedger())
+    async with consuming(unbound, subscription) as first:
+        await until(lambda: "caught up" in first.reported, "it listens")
+        bound = time.time_ns()
+        async with consuming(unbound, subscription) as second:
+            await until(lambda: second.reported, "it may not consume")
+            assert "has another consumer" in second.reported[0]
+        await until(lambda: first.received_until > bound, "a proof")
+        assert first.reported[1:] == ["caught up"]
+    with unbound.http() as client:
+        client.delete(f"queues/%2F/{name}").raise_for_status()
+
+
+@pytest.mark.parametrize(("path", "answers"), [("bindings", 4), ("polic", 2)])
+async def test_a_management_api_that_does_not_show_the_queue_for_a_moment_makes_no_loss(
+    unbound: PrivateBroker, path: str, answers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_proof, "_AGAIN_SECONDS", 0)
+    name = f"amqp-gateway.events.test-{secrets.token_hex(4)}"
+    subscription = DurableSubscription(name, 10_000, 60 * SECOND, MemoryLedger())
+    async with consuming(unbound, subscription) as first:
+        await until(lambda: "caught up" in first.reported, "it listens")
+    starts = [path] * answers
+    async with consuming(
+        unbound, subscription, broken=lambda target: path in target and bool(starts) and bool(starts.pop())
+    ) as second:
+        await until(lambda: "caught up" in second.reported, "it listens again")
+    assert "status 500" in second.reported[0]
+    (resumed,) = [one for one in second.reported if one.startswith("resumed")]
+    assert resumed.endswith(": ")
+    monkeypatch.setattr(event_consumer, "NOT_SHOWN_LIMIT", 0)
+    async with consuming(unbound, subscription, broken=lambda target: path in target) as third:
+        await until(lambda: "caught up" in third.reported, "it does not wait for ever")
+    assert "is not proven: the management API does not show" in third.reported[0]
+    with unbound.http() as client:
+        client.delete(f"queues/%2F/{name}").raise_for_status()
+
+
+@pytest.mark.usefixtures("often")
+async def test_a_pause_that_is_demanded_of_a_proof_is_one_of_all_requests(unbound: PrivateBroker) -> None:
+    async with watch(unbound, unbound.administrator) as watched:
+        await ready(watched)
+        watched.demanding = "/bindings?"
+        await until(lambda: watched.source.pauses(SystemClock().now()), "the pause")
+        asked = watched.asked.total()
+        for number in range(3):
+            await make_queue(unbound, f"meanwhile-{number}")
+            await until(lambda: watched.gone("queue", f"meanwhile-{number}"), "its event")  # noqa: B023  at once
+        assert watched.asked.total() <= asked + 1, "one may have been under way"
+
+
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_a_policy_that_lets_events_wait_is_not_the_reason_why_nothing_arrives(
+    unbound: PrivateBroker,
+) -> None:
+    async with await aio_pika.connect(unbound.amqp_url()) as other:
+        queue = await (await other.channel()).declare_queue("amqp-gateway.other", exclusive=True)
+        await queue.bind(EVENT_EXCHANGE, "#")
+        unbound.rabbitmqctl("eval", TAKEN_FOR_UNBOUND)
+        with policy_on_all(unbound, {"max-length": 5_000}):
+            async with consuming(unbound) as sink:
+                await until(lambda: sink.reported, "a reason")
+                assert "publishes nothing" in sink.reported[0]
+                await other.close()
+                await until(lambda: sink.reported[-1] == "connected", "it is bound again")
+
+
+@pytest.mark.usefixtures("often")
+async def test_a_user_with_a_topic_permission_for_the_events_alone_has_proofs(unbound: PrivateBroker) -> None:
+    with reading_user(unbound, []) as user:
+        with unbound.http() as client:
+            rights = {"exchange": EVENT_EXCHANGE, "write": "", "read": r"^(queue|binding)\."}
+            client.put(f"topic-permissions/%2F/{user.name}", json=rights).raise_for_status()
+        async with consuming(unbound, user=user) as sink:
+            await until(lambda: "connected" in sink.reported, "it listens")
+            began = time.time_ns()
+            await until(lambda: sink.received_until > began, "a proof")
+            assert sink.reported == ["connected"]
+
+
+@pytest.mark.usefixtures("often")
+async def test_a_pattern_that_takes_a_regular_expression_for_ever_stops_nothing(
+    unbound: PrivateBroker,
+) -> None:
+    pattern = r"^([a-z0-9-]+[.]?)+_dlq$"
+    async with consuming(unbound, keys=[*KEYS, "policy.set", "policy.cleared"]) as sink:
+        await until(lambda: "connected" in sink.reported, "it listens")
+        with policy_on_all(unbound, {"max-length": 10}, pattern=pattern):
+            began = time.time_ns()
+            await until(lambda: "policy.set" in {key for key, _ in sink.events}, "the event")
+            await until(lambda: sink.received_until > began, "a proof")
+
+
 @contextmanager
 def policy_on_all(
-    broker: PrivateBroker, definition: dict[str, int], kind: str = "policies"
+    broker: PrivateBroker, definition: dict[str, int], kind: str = "policies", pattern: str = ".*"
 ) -> Iterator[None]:
     """Set a policy for all queues of the default virtual host while the context lasts."""
     with broker.http() as client:
-        body = {"pattern": ".*", "apply-to": "queues", "definition": definition}
+        body = {"pattern": pattern, "apply-to": "queues", "definition": definition}
         client.put(f"{kind}/%2F/cap", json=body).raise_for_status()
         try:
             yield

@@ -30,7 +30,7 @@ from gateway.sources.rabbitmq.management_api import (
     Unavailable,
     UsedFeaturesRequest,
 )
-from gateway.sources.rabbitmq.object_names import PROOF_KEY
+from gateway.sources.rabbitmq.object_names import PROOF
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.source_events import AnswerReceived, RequestSent
 from tests.hypothesis_profiles import examples
@@ -68,7 +68,7 @@ def test_a_binding_by_which_a_gateway_proves_that_events_arrive_is_never_shown()
     queue = "amqp-gateway.events.1"
     shop.broker.add_exchange("amq.rabbitmq.event", "/")
     shop.broker.add_queue(queue)
-    for key in ("queue.created", PROOF_KEY):
+    for key, arguments in (("queue.created", {}), ("binding.created", {PROOF: "7"})):
         shop.broker.objects["binding"]["/", "amq.rabbitmq.event", queue, key] = {
             "vhost": "/",
             "source": "amq.rabbitmq.event",
@@ -76,7 +76,7 @@ def test_a_binding_by_which_a_gateway_proves_that_events_arrive_is_never_shown()
             "destination_type": "queue",
             "routing_key": key,
             "properties_key": key,
-            "arguments": {},
+            "arguments": arguments,
         }
     shop.run(12)
     assert [name.rpartition("/")[2] for name in shop.names("binding")] == ["queue.created"]

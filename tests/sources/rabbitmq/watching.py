@@ -38,7 +38,7 @@ from gateway.model.values import Reference, Value
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
 from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.management_api import Answer as ManagementAnswer
-from gateway.sources.rabbitmq.management_api import ManagementRequest
+from gateway.sources.rabbitmq.management_api import ManagementRequest, Unavailable
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import UserRights, consuming_events, watching
 from gateway.sources.rabbitmq.runner import SourceRunner
@@ -112,6 +112,8 @@ class Watch:
         self.statuses: list[SourceStatus] = []
         self.asked: Counter[str] = Counter()
         """The number of requests for each part of the management API, by path."""
+        self.demanding = ""
+        """A part of the paths to whose requests a server answers that nothing is to be sent for a minute."""
 
     def observed(self, observations: Iterable[Observation]) -> None:
         for one in observations:
@@ -231,16 +233,20 @@ class Watch:
 
 
 class CountedReader:
-    """A reader that counts requests in ``asked``, by their path."""
+    """A reader that counts the requests of a watched source, by their path."""
 
-    def __init__(self, reader: HttpReader, asked: Counter[str]) -> None:
+    def __init__(self, reader: HttpReader, watched: Watch) -> None:
         self._reader = reader
-        self._asked = asked
+        self._watched = watched
 
     async def read(self, request: ManagementRequest) -> ManagementAnswer:
         """Read as `HttpReader.read`, and count the request."""
-        answer = await self._reader.read(request)
-        self._asked[request.target.partition("?")[0]] += 1
+        demanding = self._watched.demanding
+        if demanding and demanding in request.target:
+            answer: ManagementAnswer = Unavailable("status 429", responded=True, pause=60 * SECOND)
+        else:
+            answer = await self._reader.read(request)
+        self._watched.asked[request.target.partition("?")[0]] += 1
         return answer
 
 
@@ -296,7 +302,7 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
     ):
         runner = SourceRunner(
             source,
-            CountedReader(reader, watched.asked),
+            CountedReader(reader, watched),
             perform,
             clock,
             events=amqp if events else None,
