@@ -17,6 +17,7 @@ from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 from gateway.clock import SystemClock
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.links.durable_queue import DurableSubscription
+from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq import event_consumer, event_proof
@@ -180,7 +181,7 @@ async def test_that_nothing_is_proved_for_long_is_said() -> None:
 
 async def test_while_the_broker_does_not_say_which_policies_reach_a_queue_those_count_that_may() -> None:
     """RabbitMQ 4.0 answers 404 in the first seconds of a queue."""
-    cap = {"name": "cap", "pattern": ".*", "apply-to": "all", "definition": {"max-length": 5}}
+    cap: Json = {"name": "cap", "pattern": ".*", "apply-to": "all", "definition": {"max-length": 5}}
 
     async def ask(request: ManagementRequest) -> Answer:
         if request.target.startswith("queues/"):
@@ -193,7 +194,7 @@ async def test_while_the_broker_does_not_say_which_policies_reach_a_queue_those_
 
 
 def test_bindings_of_a_proof_are_those_of_a_gateway() -> None:
-    headers = {"arguments": {PROOF: "7"}, "destination_name": "amqp-gateway.events.7"}
+    headers: dict[str, Json] = {"arguments": {PROOF: "7"}, "destination_name": "amqp-gateway.events.7"}
     assert proof_of(BINDING_CREATED, headers) == proof_of(BINDING_DELETED, headers) == "7"
     assert not proof_of("queue.created", headers)
     assert not proof_of(BINDING_CREATED, {**headers, "destination_name": "orders"})

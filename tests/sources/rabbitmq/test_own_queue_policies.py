@@ -165,7 +165,7 @@ OF_OPERATOR: dict[str, Any] = {
     "name": "cap",
     "value": {"pattern": ".*", "apply-to": "queues", "definition": {"max-length": 9}},
 }
-CLEARED = ("policy.cleared", {"vhost": "/", "name": "cap"})
+CLEARED: tuple[str, dict[str, Json]] = ("policy.cleared", {"vhost": "/", "name": "cap"})
 
 
 def drops() -> PossibleDrops:
