@@ -26,10 +26,7 @@ would be late just when the queue fills; 100 still permit 2,000 messages a secon
 _SOON_SECONDS = 0.5
 """Seconds until the next check of a queue in which messages waited."""
 _TURNS = 4
-"""Turns of the event loop in which deliveries that came before an answer are passed on.
-
-The client library begins a task for each, which begins another one, before it reads the answer.
-"""
+"""The client library begins a task for each delivery, which begins another one, before it reads an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +114,7 @@ class WatchedQueue:
             self.looked(waiting)
             pause = min(self.watch_seconds, _SOON_SECONDS) if waiting else self.watch_seconds
             if not waiting:
-                for _ in range(_TURNS):
-                    await asyncio.sleep(0)
+                await taken()
                 received_until = asked
                 proofs.received(asked)
             if waiting > self.max_length and not bounded:
@@ -214,6 +210,12 @@ class OwnQueue(WatchedQueue):
         )
         await bind(queue, bindings)
         return queue
+
+
+async def taken() -> None:
+    """Let the deliveries that came before an answer be passed on."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 async def messages_in(channel: AbstractChannel, name: str) -> int:

@@ -138,7 +138,7 @@ class EventConsumer:
         self._has_queue = has_queue
         self._ask = ask
         self._proved: set[tuple[str, frozenset[str]]] = set()  # other names of one cluster
-        self._missing_reported = False  # that the kept queue is; it could not be made since
+        self._reported_missing = ""  # what the kept queue missed, as reported; it was not consumed since
         self._had_no_exchange = False  # since the last connection; its bindings are gone with it
         self._not_shown_since = 0  # since when the API shows no bindings or policies (ns)
         self._was_silent = False  # the kept queue was bound, and nothing arrived
@@ -193,7 +193,7 @@ class EventConsumer:
             proof = self._proof(queue.name)
             await self._check_arrival(channel, queue, proof)
         proof.until = now = self._clock.now()
-        proof.drops.emptied(now, now)
+        proof.drops.emptied_at = now  # it is new
         self._receive(LinkUp(""))
         watch = self._queue.watch(channel, queue.name, self._proofs(proof), [EVENT_EXCHANGE])
 
@@ -329,24 +329,24 @@ class EventConsumer:
         self._not_shown_since = 0
         return ""
 
-    async def _report_first(self, missed: str, subscription: DurableSubscription) -> bool:
-        """Report a loss before what removes its trace; return whether it was not reported already.
+    async def _report_first(self, missed: str, subscription: DurableSubscription) -> None:
+        """Report a loss before what removes its trace.
 
         A gateway that is killed in between would not know what was missed. While the queue cannot be used, no
-        further report is made: each would have the source wait for what waited.
+        further report is made: each would have the source wait for what waited. The loss lasts until it is
+        consumed.
         """
-        if self._missing_reported:
-            return False
-        self._missing_reported = True
+        if self._reported_missing:
+            return
+        self._reported_missing = missed
         self._receive(BacklogFollows(missed, 0))
         await subscription.ledger.committed(subscription.ledger.position)
-        return True
 
     async def _receives_events(self, queue: AbstractQueue, proof: EventProof) -> bool:
         """Return whether events arrive in the kept queue, which is bound and has no consumer yet."""
         bound = proof.policies.max_length
         bound = self._max_length if bound is None else min(bound, self._max_length)
-        return BINDING_CREATED not in self._keys or await is_published(queue, bound)
+        return BINDING_CREATED not in self._keys or await is_published(queue, self._keys, bound)
 
     async def _receive_again(self, queue: AbstractQueue, proof: EventProof) -> None:
         """Bind the kept queue again, in which nothing arrives.
@@ -369,7 +369,7 @@ class EventConsumer:
             LinkError: the management API has not answered for long, as that of a node that starts.
         """
         now = self._clock.now()
-        self._not_shown_since = self._not_shown_since or now
+        self._not_shown_since = 0 if proof.is_unavailable else self._not_shown_since or now
         if proof.is_unavailable or now - self._not_shown_since < NOT_SHOWN_LIMIT:
             raise LinkError(Trouble.UNREACHABLE, f"{self._endpoint}: {proof.not_shown}")
         return proof.not_shown
@@ -381,13 +381,14 @@ class EventConsumer:
         waiting, channel = await queue.look(connection, channel)
         proof = self._proof(queue.name)
         loss, missed = await self._loss(queue, waiting, proof)
-        first = loss in {Loss.MISSING, Loss.UNBOUND} and await self._report_first(missed, subscription)
+        if loss in {Loss.MISSING, Loss.UNBOUND}:
+            await self._report_first(missed, subscription)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
             if not await self._receives_events(declared, proof):
                 # From when on is not known: also what was kept before may lack events.
                 loss, missed = Loss.SILENT, queue.missed(Loss.SILENT, waiting)
-                first = await self._report_first(missed, subscription) or first
+                await self._report_first(missed, subscription)
                 await self._receive_again(declared, proof)
         deliveries = UnacknowledgedDeliveries(
             subscription.ledger,
@@ -405,12 +406,10 @@ class EventConsumer:
         if loss is not None:
             subscription.counts.losses[loss] += 1
         log.info("catching-up", role="events", queue=queue.name, waiting=waiting)
-        if not first:
-            # What waits in a queue whose node was down, or that was unbound, is from before: the loss lasts
-            # until now.
-            is_old = loss in {Loss.DOWN, Loss.UNBOUND, Loss.SILENT, Loss.DROPPED}
-            self._receive(BacklogFollows(missed, 0 if is_old else waiting or 0))
-        self._missing_reported = self._had_no_exchange = False
+        # What waits in a queue whose node was down, or that was unbound, is from before: it lasts until now.
+        is_old = bool(self._reported_missing) or loss in {Loss.DOWN, Loss.DROPPED}
+        self._receive(BacklogFollows(missed or self._reported_missing, 0 if is_old else waiting or 0))
+        self._reported_missing, self._had_no_exchange = "", False
 
         async def catch_up() -> None:
             began = self._clock.now()

@@ -143,7 +143,7 @@ class GapTracker:
 
     def complete_until(self, now: int) -> int:
         """Return the time until which all events were received; 0 while they are received."""
-        is_overdue = 0 < self.received_until < now - PROOF_OVERDUE - 2 * self.proof_took
+        is_overdue = 0 < self.received_until < now - PROOF_OVERDUE - 3 * self.proof_took
         unproven = self.received_until - self._delays.allowed() if is_overdue else 0
         return min(filter(None, (self.since, self._uninterrupted_until, unproven)), default=0)
 

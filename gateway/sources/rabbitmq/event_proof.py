@@ -10,7 +10,8 @@ was there all the time. All this is of the node to which the gateway is connecte
 cluster publishes is not shown.
 
 Where no other event comes, a binding of its own is made and removed on the channel that consumes: its event
-shows that events are published. Another channel would itself be opened, counted and reported.
+shows that events are published. It has another key than that event, which so arrives by the binding of before
+alone. Another channel would itself be opened, counted and reported.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Final, TypeAlias
 from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 
 from gateway.links.amqp_connection import LinkError, Trouble
-from gateway.links.own_queue import messages_in
+from gateway.links.own_queue import messages_in, taken
 from gateway.mapping.paths import Json
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.event_headers import plain_headers, readable_headers
@@ -37,6 +38,7 @@ from gateway.sources.rabbitmq.management_api import (
     NotFound,
     PoliciesRequest,
     QueuePoliciesRequest,
+    Refused,
     Unavailable,
 )
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES, PROOF, ObjectName
@@ -90,9 +92,20 @@ def lacking(keys: Collection[str], answer: Answer | None) -> frozenset[str] | No
     shown = {
         str(one.get("routing_key"))
         for one in answer.body
-        if isinstance(one, Mapping) and one.get("source") == EVENT_EXCHANGE
+        if isinstance(one, Mapping) and one.get("source") == EVENT_EXCHANGE and not _is_of_proof(one)
     }
     return frozenset(keys) - shown
+
+
+def _is_of_proof(binding: Mapping[str, Json]) -> bool:
+    """Return whether a binding is that of a proof, as one that a killed gateway left behind."""
+    arguments = binding.get("arguments")
+    return isinstance(arguments, Mapping) and PROOF in arguments
+
+
+def _key_of_proof(keys: Collection[str]) -> str:
+    """Return the key of the binding of a proof: not that by which its event arrives, if there is another."""
+    return min({*keys} - {BINDING_CREATED}, default=BINDING_CREATED)
 
 
 def proof_of(key: str, headers: Mapping[str, Json]) -> str:
@@ -138,6 +151,7 @@ class EventProof:
     took: int = 0
     drops: PossibleDrops = field(init=False)
     _published: int = 0
+    _arrivals: int = 0
     _awaited: str = ""
     _began_before: int = 0
     _unproven: int = 0
@@ -163,6 +177,7 @@ class EventProof:
         """Note a message that arrived; only the broker can publish to its event exchange."""
         if message.exchange != EVENT_EXCHANGE:
             return
+        self._arrivals += 1
         key = message.routing_key or ""
         headers = plain_headers(message.headers) if key in _READ else {}
         # All that was published before the queue was seen empty had arrived then.
@@ -234,7 +249,9 @@ class EventProof:
         answer = None if self.ask is None else await self.ask(QueuePoliciesRequest(self._name))
         # Where a proxy changes the path it cannot be asked for.
         found = NONE if answer is None else policies_of(self.queue, self.max_length, answer)
-        if found is None and not isinstance(answer, Unavailable):
+        # A login that is refused again and again may lock the user out.
+        is_refused = isinstance(answer, Refused) and answer.login
+        if found is None and not isinstance(answer, Unavailable) and not is_refused:
             found, answer = await self._candidates()
         if found is None:
             self._note_not_shown(answer, "what policies reach the queue")
@@ -300,29 +317,32 @@ class EventProof:
             EventsSilentError: none arrives, and none waits: those would be under way, behind what is not
                 acknowledged yet.
         """
-        token, began = secrets.token_hex(4), self.now()
+        token, began, arrivals = secrets.token_hex(4), self.now(), self._arrivals
         self._awaited = token
-        await bind_and_unbind(queue, token)
+        await bind_and_unbind(queue, self.keys, token)
         # Looks rather than one long wait: while the process stands still only one of them passes.
         for _ in range(_LOOKS):
             if not self._awaited:
                 self._published = max(self._published, began)
                 return
             await asyncio.sleep(_LOOK_SECONDS)
-        if self._awaited and not await messages_in(queue.channel, queue.name) and self._awaited:
+        waiting = await messages_in(queue.channel, queue.name)
+        await taken()
+        if not waiting and self._arrivals == arrivals:
             raise EventsSilentError(
                 Trouble.BROKEN,
                 f"{EVENT_EXCHANGE} is bound to the queue {self.queue}, and nothing arrives in it",
             )
 
 
-async def bind_and_unbind(queue: AbstractQueue, token: str) -> None:
-    """Make and remove a binding of a queue: it has the events of that, if the broker publishes any."""
-    await queue.bind(EVENT_EXCHANGE, BINDING_CREATED, arguments={PROOF: token})
-    await queue.unbind(EVENT_EXCHANGE, BINDING_CREATED, arguments={PROOF: token})
+async def bind_and_unbind(queue: AbstractQueue, keys: Collection[str], token: str) -> None:
+    """Make and remove a binding of a queue with such keys; it has the events of that, if any arrive."""
+    key = _key_of_proof(keys)
+    await queue.bind(EVENT_EXCHANGE, key, arguments={PROOF: token})
+    await queue.unbind(EVENT_EXCHANGE, key, arguments={PROOF: token})
 
 
-async def is_published(queue: AbstractQueue, max_length: int) -> bool:
+async def is_published(queue: AbstractQueue, keys: Collection[str], max_length: int) -> bool:
     """Return whether an event of its own is published to a queue that this gateway does not consume yet.
 
     In one that is full an event takes the place of another, and from one that another process consumes it is
@@ -331,7 +351,7 @@ async def is_published(queue: AbstractQueue, max_length: int) -> bool:
     waiting, consumers = await _depth_of(queue)
     if consumers or waiting >= max_length:
         return True
-    await bind_and_unbind(queue, secrets.token_hex(4))
+    await bind_and_unbind(queue, keys, secrets.token_hex(4))
     lowest = waiting
     for _ in range(_LOOKS):
         waiting, consumers = await _depth_of(queue)

@@ -142,7 +142,7 @@ def management_client(endpoint: ManagementEndpoint) -> ManagementClient:
         ),
         transport=_transport(
             endpoint.tls.renewed_context(endpoint.urls),
-            httpx.Limits(max_connections=2, max_keepalive_connections=1, keepalive_expiry=KEPT_SECONDS),
+            httpx.Limits(max_connections=4, max_keepalive_connections=2, keepalive_expiry=KEPT_SECONDS),
             endpoint.proxy,
         ),
         # A password goes only where the configuration says.
