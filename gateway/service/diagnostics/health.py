@@ -91,6 +91,7 @@ async def ask_health(
     """
     scalars = (
         Health.FEED_CONNECTED,
+        Health.FEED_SNAPSHOTS,
         Health.SOURCES,
         Health.SOURCES_SYNCHRONISED,
         Health.ROWS,
@@ -103,11 +104,14 @@ async def ask_health(
     if ber.NO_SUCH_OBJECT in values[: len(scalars)]:
         text = "the view of the community that reads (snmp.view) lacks agHealth: include root.1.1.1"
         raise CommandError(ExitCode.CONFIGURATION, text)
-    connected, sources, synchronised, rows, stale = map(_number, values[: len(scalars)])
+    connected, snapshots, sources, synchronised, rows, stale = map(_number, values[: len(scalars)])
     report(f"{synchronised} of {sources} sources synchronised, {rows} rows, {stale} of them stale")
     report(_log_line(*values[len(scalars) :]))
     if connected != _TRUE:
         raise CommandError(ExitCode.UNREACHABLE, NO_CORE)
+    if not snapshots:  # it knows no sources yet, and all of none are synchronised
+        text = "the SNMP agent has just started, and has not received all that the core knows: ask again"
+        raise CommandError(ExitCode.UNREACHABLE, text)
     if synchronised < sources:
         raise CommandError(
             ExitCode.UNREACHABLE, "not every source is synchronised: walk agSourceTable for the reasons"

@@ -22,8 +22,12 @@ from gateway.snmp.store import Store
 from tests.components.command_line import new_site
 
 
-async def reported(folder: Path, **snmp: Any) -> list[str]:  # noqa: ANN401  as YAML has them
-    """Return what ``health`` reports of an agent with these settings.
+async def reported(
+    folder: Path,
+    snapshots: int = 1,
+    **snmp: Any,  # noqa: ANN401  as YAML has them
+) -> list[str]:
+    """Return what ``health`` reports of an agent with these settings, which has received so many snapshots.
 
     Raises:
         CommandError: as of `ask_health`.
@@ -33,7 +37,8 @@ async def reported(folder: Path, **snmp: Any) -> list[str]:  # noqa: ANN401  as 
     loaded = load_configuration(site.configuration)
     settings, store, failures = loaded.settings.snmp, Store(), list[Exception]()
     for oid in [*((*HEALTH, scalar) for scalar in Health), *((*LOG, scalar) for scalar in LogScalar)]:
-        value = ber.encode_octets(b"") if oid == (*LOG, LogScalar.DETAIL) else ber.encode_integer(1)
+        number = snapshots if oid == (*HEALTH, Health.FEED_SNAPSHOTS) else 1
+        value = ber.encode_octets(b"") if oid == (*LOG, LogScalar.DETAIL) else ber.encode_integer(number)
         store.scalar((*parse_oid(settings.root), *oid, 0), value)
     communities = {site.state.secret("community").encode(): access_of(settings, store)}
     counters = SnmpCounters()
@@ -52,6 +57,12 @@ async def reported(folder: Path, **snmp: Any) -> list[str]:  # noqa: ANN401  as 
 
 async def test_a_view_of_everything(tmp_path: Path) -> None:
     assert (await reported(tmp_path))[0] == "1 of 1 sources synchronised, 1 rows, 1 of them stale"
+
+
+async def test_an_agent_that_knows_no_source_yet_has_not_all_of_them_synchronised(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="has just started") as ended:
+        await reported(tmp_path, snapshots=0)
+    assert ended.value.code is ExitCode.UNREACHABLE
 
 
 async def test_a_view_without_health_is_said_to_lack_it(tmp_path: Path) -> None:
