@@ -47,6 +47,7 @@ _REQUEST_IDS = 2**31
 _LOG_SCALARS = (LogScalar.STATE, LogScalar.DETAIL, LogScalar.WAITING, LogScalar.LOST)
 _TRUE = 1
 NO_CORE: Final = "the core is not running: see its log"
+JUST_STARTED: Final = "the SNMP agent has just started, and has not received what the core knows: ask again"
 _WAITING = "new objects wait, not shown"
 
 
@@ -110,8 +111,7 @@ async def ask_health(
     if connected != _TRUE:
         raise CommandError(ExitCode.UNREACHABLE, NO_CORE)
     if not snapshots:  # it knows no sources yet, and all of none are synchronised
-        text = "the SNMP agent has just started, and has not received all that the core knows: ask again"
-        raise CommandError(ExitCode.UNREACHABLE, text)
+        raise CommandError(ExitCode.UNREACHABLE, JUST_STARTED)
     if synchronised < sources:
         raise CommandError(
             ExitCode.UNREACHABLE, "not every source is synchronised: walk agSourceTable for the reasons"
