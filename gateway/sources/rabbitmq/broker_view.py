@@ -21,6 +21,7 @@ from gateway.sources.rabbitmq.cluster import (
     NodeStart,
     VirtualHosts,
 )
+from gateway.sources.rabbitmq.event_gaps import CreationsWithoutEvent
 from gateway.sources.rabbitmq.events import Changed, Created, Deleted
 from gateway.sources.rabbitmq.forwarders import FORWARDERS, SHOVEL, ForwarderStates, shovel_of
 from gateway.sources.rabbitmq.known_objects import KnownObjects
@@ -100,6 +101,7 @@ class BrokerView:
         counters: knows whether counters go on.
         failures: distinguishes unreachable objects from ended ones.
         processes: objects by their Erlang process.
+        without_event: new objects of which no event came.
         byte_names: gives names of listings their bytes back.
         withheld: classes that may not be read. Their events are ignored: they would show some of the objects
             as if they were all.
@@ -131,6 +133,7 @@ class BrokerView:
         self.processes = Processes()
         self.statistics = statistics
         self._shown = ShownProperties()
+        self.without_event = CreationsWithoutEvent()
         self.byte_names = ByteNames()
 
     def left(self, objects: Iterable[KnownObject], complete_until: int) -> list[KnownObject]:
@@ -176,6 +179,7 @@ class BrokerView:
         self.nodes.retain(set())
         self.counters.forget()
         self.hosts, self.features = VirtualHosts(), Features()
+        self.without_event = CreationsWithoutEvent()
         self._forwarders = ForwarderStates()
         self.processes.forget()
         self.nodes.former.clear()
@@ -222,6 +226,7 @@ class BrokerView:
     def born(self, event: Created, now: int, *, recovering: bool = False) -> list[Change]:
         """Apply a creation event; ``recovering``: it is from before any client could connect to its node."""
         name = event.reading.name
+        self.without_event.reported(name)
         if name.class_name == "connection" and event.process:
             # It is needed even if it is not shown: queues refer to it.
             self.processes.connection_opened(event.process, name.leaf)
@@ -261,6 +266,7 @@ class BrokerView:
     def ended(self, event: Deleted, now: int) -> list[Change]:
         """Apply a deletion event."""
         name = event.name
+        self.without_event.reported(name)
         self.byte_names.forget(name.leaf)
         inside: list[Change] = []
         if name.class_name == "vhost":
@@ -309,9 +315,16 @@ class BrokerView:
         if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
             # The broker shows zeros of a virtual host that may not be read.
             reading = replace(reading, statistics=(None,) * len(reading.statistics))
+        if self.known.get(reading.name) is None and not self._was_known(reading.name):
+            self.without_event.shown(reading.name, listing.began)
         reading, sampled = self._beside_known(listing, reading)
         changes = self.known.listed(self._completed(reading), listing.began, sampled, now)
         return Taken([*ends, *changes], restarted)
+
+    def _was_known(self, name: ObjectName) -> bool:
+        """Return whether an object of this name was known lately, or may have been refused."""
+        known = self.known
+        return bool(known.refused or known.ending(name) or known.ends.get(name))
 
     def _noticed(
         self, listing: Listing, name: ObjectName, item: Mapping[str, Json], now: int
@@ -421,17 +434,19 @@ class BrokerView:
             changes += self.counters.nodes_listed(now)
         if listing.early:
             return Finished(changes, [], questioned, regained, learned)
+        # The broker may answer from a cache that it keeps for five times what it took to fill it.
+        lag = max(listing_lag(listing.class_name), 6 * (now - listing.began))
         gone, suspects = self.known.swept(
             listing.class_name,
             listing.seen,
             listing.began,
-            # The broker may answer from a cache that it keeps for five times what it took to fill it.
-            max(listing_lag(listing.class_name), 6 * (now - listing.began)),
+            lag,
             now,
             partial(self._is_hidden, now=now),
             whole=not (listing.unnamed or unlisted),
         )
         listing.unlisted = unlisted or self.known.listings.lacking(listing.class_name)
+        self._listed_whole(listing, lag)
         self._forwarders.retain(listing.class_name, listing.seen)
         if listing.class_name == "queue":
             self._shown.retain(listing.seen)
@@ -444,6 +459,17 @@ class BrokerView:
         for host in questioned:
             self.hosts.question(host)
         return Finished(changes + gone, suspects, questioned, regained, learned)
+
+    def _listed_whole(self, listing: Listing, lag: int) -> None:
+        """Compare the events that came with a listing, if that shows all queues or exchanges."""
+        if listing.class_name not in WITHIN_VIRTUAL_HOST:
+            return
+        if listing.unnamed or listing.unreadable or listing.ambiguous or listing.unlisted:
+            self.without_event.incomplete(listing.class_name)
+            return
+        hosts = (known.name.leaf for known in self.known.of_class("vhost"))
+        readable = frozenset(one for one in hosts if self.hosts.permitted(one) and not self.hosts.hides(one))
+        self.without_event.listed(listing.class_name, listing.seen, listing.began, lag, readable)
 
     def _features_lacked(self, listing: Listing) -> int:
         """Take the end of a listing of features; return how many it lacks wrongly, which are all or none.

@@ -159,6 +159,12 @@ class EventConsumer:
         """End the pause between two connections, because something shows that the broker is back."""
         self._sooner.set()
 
+    def bind_again(self, reason: str) -> None:
+        """End the connection, and bind the queue again in the next one: something shows that events lack."""
+        self._was_silent = True
+        self._failure = EventsSilentError(Trouble.BROKEN, f"{self._endpoint}: {reason}")
+        self._failed.set()
+
     def _down(self, error: LinkError) -> None:
         self._nodes.failed(self._endpoint)
         self._receive(LinkDown(str(error)))

@@ -7,11 +7,13 @@ listings. So a gap ends when everything has been listed since events arrived aga
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from gateway.dialects.session import BacklogFollows, LinkUp
 from gateway.model.observations import EventDelays, Gap
 from gateway.model.times import SECOND
-from gateway.sources.rabbitmq.object_lives import Overtaken
+from gateway.sources.rabbitmq.object_lives import Overtaken, has_creation_event
+from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsDropped, SourceEvent
 
 
@@ -105,6 +107,85 @@ class LateEvents:
             return True
         self._usual, self._since = took, 0
         return False
+
+
+CREATION_OVERDUE = 10 * SECOND
+"""Nanoseconds after an object was listed first from which on the event of its creation does not come."""
+COMPARE_AGAIN = 60 * SECOND
+"""Nanoseconds between two gaps for that reason, as where another node of the broker publishes no events."""
+_MOST_WAITING = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutEvent:
+    """An object that is new, and of whose creation no event came.
+
+    Attributes:
+        since: when the first listing began that showed it (ns).
+        lacked: when the first of two listings began that lacked it (ns).
+        made_after: the last time (ns) at which it was not there, as the second one shows.
+    """
+
+    since: int
+    lacked: int
+    made_after: int
+
+
+class CreationsWithoutEvent:
+    """New objects whose creation no event reported, which proves that events are missing.
+
+    Such an object is missing from two complete listings in a row in which its virtual host could be read, and
+    is then listed over `CREATION_OVERDUE`, as nothing is whose event is only late.
+    """
+
+    def __init__(self) -> None:
+        self._complete: dict[str, tuple[tuple[int, int, frozenset[str]], ...]] = {}  # the last two of a class
+        self._waiting: dict[ObjectName, WithoutEvent] = {}
+        self._proved: list[WithoutEvent] = []
+
+    def shown(self, name: ObjectName, began: int) -> None:
+        """Take an object that is not known, of a listing that began then (ns)."""
+        complete = self._complete.get(name.class_name, ())
+        is_new = len(complete) == 2 and all(name.parts[0] in hosts for _, _, hosts in complete)  # noqa: PLR2004  both
+        if is_new and has_creation_event(name) and len(self._waiting) < _MOST_WAITING:
+            self._waiting.setdefault(name, WithoutEvent(began, complete[0][0], complete[1][1]))
+
+    def reported(self, name: ObjectName) -> None:
+        """Note that an event was about an object of this name."""
+        self._waiting.pop(name, None)
+
+    def listed(
+        self, class_name: str, seen: Collection[ObjectName], began: int, lag: int, hosts: frozenset[str]
+    ) -> None:
+        """Take a listing that showed all objects of a class.
+
+        Args:
+            class_name: the class.
+            seen: the objects.
+            began: when it began (ns).
+            lag: nanoseconds by which it may lag behind events.
+            hosts: the virtual hosts that could be read.
+        """
+        for name, one in [each for each in self._waiting.items() if each[0].class_name == class_name]:
+            if name not in seen:
+                del self._waiting[name]
+            elif began >= one.since + CREATION_OVERDUE:
+                del self._waiting[name]
+                self._proved = [*self._proved, one][:_MOST_WAITING]
+        self._complete[class_name] = (*self._complete.get(class_name, ()), (began, began - lag, hosts))[-2:]
+
+    def incomplete(self, class_name: str) -> None:
+        """Note that a listing of a class did not show all objects, or not what they are."""
+        self._complete.pop(class_name, None)
+
+    def take(self, received_since: int) -> list[WithoutEvent]:
+        """Return the objects that prove that events are missing, since the last call.
+
+        Args:
+            received_since: since when all events should have been received (ns); 0 while they are not.
+        """
+        found, self._proved = self._proved, []
+        return [one for one in found if 0 < received_since <= one.lacked]
 
 
 PROOF_OVERDUE = 20 * SECOND

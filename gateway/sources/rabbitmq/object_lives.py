@@ -539,7 +539,7 @@ class UnreportedCreations:
     def _delay(self, name: ObjectName, events_since: int | None) -> int:
         if is_anonymous(name):
             return _SHOWN_ALONE if name.leaf.isdecimal() else _SHOWN_ALONE_AT_LONGEST
-        if events_since is None or not _has_creation_event(name):
+        if events_since is None or not has_creation_event(name):
             return 0
         return EVENT_DELAY if self._complete.get(name.class_name, -1) >= events_since else 0
 
@@ -564,7 +564,7 @@ def _is_listed_after(known: KnownObject, time: int) -> bool:
     return only_listed and known.first_seen > time + EVENT_DELAY
 
 
-def _has_creation_event(name: ObjectName) -> bool:
+def has_creation_event(name: ObjectName) -> bool:
     """Return whether events alone say when an object of this name was created.
 
     The broker reports no exchange that it makes itself.

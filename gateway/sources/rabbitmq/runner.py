@@ -284,6 +284,8 @@ class SourceRunner:
                 self._wake_at = effect.time
                 self._woken_sooner.set()
         self._perform_effects([effect for effect in effects if not isinstance(effect, WakeAt)])
+        if (reason := self._source.take_rebind_reason()) and self._consumer is not None:
+            self._consumer.bind_again(reason)
         status, former = self._source.status, self._status
         if status != former:
             self._status = status

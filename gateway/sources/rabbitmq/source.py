@@ -32,7 +32,7 @@ from gateway.model.schema import EventSchema
 from gateway.model.secrets import SecretRules
 from gateway.sources.rabbitmq.broker_events import BrokerEvents
 from gateway.sources.rabbitmq.broker_view import BrokerView
-from gateway.sources.rabbitmq.event_gaps import GapTracker, LateEvents
+from gateway.sources.rabbitmq.event_gaps import COMPARE_AGAIN, GapTracker, LateEvents
 from gateway.sources.rabbitmq.events import Changed
 from gateway.sources.rabbitmq.management_answers import ManagementAnswers
 from gateway.sources.rabbitmq.management_api import (
@@ -134,6 +134,8 @@ class RabbitMqSource:
         self._gaps = GapTracker()
         self._late_events = LateEvents(EVENT_DELAY, CATCHING_UP_LIMIT)
         self._overdue: tuple[str, ...] = ()
+        self._rebind_reason = ""
+        self._compare_at = 0  # not before (ns): each gap has everything listed again
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
     # Properties for the driver.
@@ -323,7 +325,7 @@ class RabbitMqSource:
     def _continued(self, work: Work, now: int) -> list[Effect]:
         match work:
             case Work.LISTING:
-                return self._answers.advance(now)
+                return [*self._answers.advance(now), *self._compare_with_events(now)]
             case Work.METRICS:
                 effects = self._answers.metrics.advance()
                 return effects if self.takes_metrics else [*effects, *self._answers.metrics_taken(now)]
@@ -546,6 +548,27 @@ class RabbitMqSource:
         """Note that events are missed; before the first reading the log knows that by itself."""
         if self._visibility.was_complete or self._visibility.events_are_kept:
             self._gaps.missed(now, reason, since)
+
+    def _compare_with_events(self, now: int) -> list[Effect]:
+        """Open a gap where listings show objects whose creation no event reported, though events arrive."""
+        visibility = self._visibility
+        if now < self._compare_at:
+            return []
+        are_due = not visibility.catching_up and not visibility.events_missing
+        found = self._view.without_event.take(visibility.unbroken_since if are_due else 0)
+        if not found:
+            return []
+        self._compare_at = now + COMPARE_AGAIN
+        self._rebind_reason = (
+            f"of new objects ({len(found)}) no event came, though others may arrive: the event exchange is"
+            " bound again"
+        )
+        return self._events_lost(self._rebind_reason, now, min(one.made_after for one in found))
+
+    def take_rebind_reason(self) -> str:
+        """Return why the events' queue is to be bound again, since the last call; empty for nothing."""
+        text, self._rebind_reason = self._rebind_reason, ""
+        return text
 
     def _events_missing(self, reason: str, now: int) -> list[Effect]:
         """Take note that no events arrive; ``reason`` is shown to people."""

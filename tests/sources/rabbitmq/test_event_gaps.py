@@ -11,7 +11,7 @@ from gateway.mapping.files import class_schemas
 from gateway.model.observations import EVENT_DELAY_BOUNDS, Gap, ObjectSeen, SourceState, SourceStateSeen
 from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
-from gateway.sources.rabbitmq.event_gaps import GapTracker
+from gateway.sources.rabbitmq.event_gaps import CreationsWithoutEvent, GapTracker, WithoutEvent
 from gateway.sources.rabbitmq.management_api import Unavailable
 from gateway.sources.rabbitmq.object_lives import KnownObject, Overtaken
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id
@@ -21,6 +21,80 @@ from tests.sources.rabbitmq.story import world
 
 MAPPING = shipped_mappings()["rabbitmq"]
 SHORTEST_DELAY, LONGEST_DELAY = EVENT_DELAY_BOUNDS
+
+
+ORDERS = ObjectName("queue", ("/", "orders"))
+READABLE = frozenset({"/"})
+
+
+def shown_after(
+    *listings: tuple[float, bool], name: ObjectName = ORDERS, hosts: frozenset[str] = READABLE
+) -> list[WithoutEvent]:
+    """Return what listings prove that begin at these seconds, and show an object or not; no event comes."""
+    without = CreationsWithoutEvent()
+    for seconds, shows in listings:
+        began = int(seconds * SECOND)
+        if shows:
+            without.shown(name, began)
+        without.listed(name.class_name, {name} if shows else (), began, 2 * SECOND, hosts)
+    return without.take(SECOND)
+
+
+def test_an_object_that_two_listings_lacked_proves_ten_seconds_later_that_its_event_is_missing() -> None:
+    listings = ((1, False), (6, False), (11, True), (16, True), (21, True))
+    assert shown_after(*listings) == [WithoutEvent(11 * SECOND, SECOND, made_after=4 * SECOND)]
+    assert shown_after(*listings[:-1]) == [], "its event may be late"
+    assert shown_after(*listings[1:]) == [], "one listing may have lacked it by mistake"
+    assert shown_after((0, False), *listings[1:]) == [], "events did not arrive yet"
+    assert shown_after(*listings[:4], (21, False)) == [], "it was there for a moment"
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts"),
+    [
+        (ORDERS, frozenset({"other"})),
+        (ObjectName("exchange", ("/", "amq.topic")), READABLE),
+        (ObjectName("connection", ("127.0.0.1:1 -> 127.0.0.1:5672",)), READABLE),
+    ],
+    ids=["its virtual host could not be read", "the broker makes it itself", "it is shown late"],
+)
+def test_an_object_that_may_have_been_there_before_or_without_an_event_proves_nothing(
+    name: ObjectName, hosts: frozenset[str]
+) -> None:
+    listings = ((1, False), (6, False), (11, True), (16, True), (21, True))
+    assert shown_after(*listings, name=name, hosts=hosts) == []
+
+
+def test_an_object_whose_event_comes_late_and_listings_that_lack_names_prove_nothing() -> None:
+    without = CreationsWithoutEvent()
+    for began in (1, 6):
+        without.listed("queue", (), began * SECOND, 0, READABLE)
+    without.shown(ORDERS, 11 * SECOND)
+    without.reported(ORDERS)
+    without.listed("queue", {ORDERS}, 30 * SECOND, 0, READABLE)
+    assert without.take(SECOND) == []
+    without.incomplete("queue")
+    without.listed("queue", (), 35 * SECOND, 0, READABLE)
+    without.shown(ORDERS, 40 * SECOND)
+    without.listed("queue", {ORDERS}, 60 * SECOND, 0, READABLE)
+    assert without.take(SECOND) == []
+
+
+def test_a_source_whose_listings_show_a_queue_without_an_event_has_a_gap_and_asks_to_bind_again() -> None:
+    shop = world(awaits_events=True)
+    shop.run(15)
+    shop.queue_created("reported")
+    shop.broker.add_queue("reported")
+    shop.run(30)
+    assert (gaps(shop), shop.source.take_rebind_reason()) == ([], "")
+    made = shop.now
+    shop.broker.add_queue("unreported")
+    shop.run(60)
+    (gap,) = gaps(shop)
+    assert made - 20 * SECOND < gap.start < made < gap.end
+    assert "of new objects (1) no event came" in gap.reason
+    assert shop.source.take_rebind_reason() == gap.reason
+    assert shop.source.take_rebind_reason() == "", "once"
 
 
 def gaps(shop: World) -> list[Gap]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -36,6 +37,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.object_names import PROOF
 from gateway.sources.rabbitmq.source_events import EventsReceived
+from tests.components.changing_proxy import Proxy, Reply, kept, proxy
 from tests.components.waiting import until
 from tests.links.ledger import MemoryLedger
 from tests.sources.rabbitmq.test_kept_events import names_in
@@ -366,6 +368,50 @@ async def test_a_source_reports_the_gap_in_which_nothing_was_received(unbound: P
         assert "bindings of the queue" in gap.reason
         await make_queue(unbound, "received")
         await until(lambda: watched.gone("queue", "received"), "events arrive again")
+
+
+UNBOUND = """
+[rabbit_binding:remove(Binding, <<"test">>)
+ || Binding <- rabbit_binding:list_for_source(rabbit_misc:r(<<"/">>, exchange, <<"amq.rabbitmq.event">>)),
+    element(3, Binding) =:= <<"queue.created">>].
+"""
+"""Takes one of the gateway's bindings, so that the event of its own binding still arrives."""
+
+
+def hiding_bindings(path: str, reply: Reply) -> Reply:
+    """Return an answer of the management API as a proxy does that forwards no bindings."""
+    is_hidden = re.fullmatch(r"/api/queues/[^?]*/bindings(\?.*)?", path)
+    return (404, b"{}") if is_hidden else reply
+
+
+async def test_queues_that_come_without_an_event_show_that_some_are_missing(unbound: PrivateBroker) -> None:
+    with proxy(unbound.ports.management, kept) as hidden:
+        hidden.answer = hiding_bindings
+        async with watch(unbound, unbound.administrator, management=hidden.url) as watched:
+            await ready(watched)
+            await until(lambda: listings_of_queues(hidden) > LISTINGS, "queues are listed")
+            await asyncio.to_thread(unbound.rabbitmqctl, "eval", UNBOUND)
+            made = SystemClock().now()
+            with unbound.http() as client:
+                client.put("queues/%2F/unreported", json={"durable": True}).raise_for_status()
+            try:
+                await until(lambda: watched.gaps, "the gap")
+                (gap, *_) = watched.gaps
+                assert gap.start < made < gap.end
+                assert "of new objects (1) no event came" in gap.reason
+                await make_queue(unbound, "received")
+                await until(lambda: watched.gone("queue", "received"), "it is bound again")
+            finally:
+                with unbound.http() as client:
+                    client.delete("queues/%2F/unreported")
+
+
+LISTINGS = 3
+"""More listings of queues than two that lack a new one."""
+
+
+def listings_of_queues(behind: Proxy) -> int:
+    return sum(path.startswith("/api/queues?") for _, path in behind.seen)
 
 
 @pytest.mark.each_rabbitmq(since="4.0")

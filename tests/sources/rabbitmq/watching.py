@@ -264,12 +264,13 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
     metrics: bool = False,
     prometheus: tuple[str, ...] = (),
     polling: PollingConfig | None = None,
+    management: str = "",
 ) -> AsyncIterator[Watch]:
     """Provide a source that reads ``broker`` as ``user`` and changes it as ``writer``, during the context.
 
     With ``by_am2``, an agent publishes it, and a console watches it. With ``metrics``, it reads metrics, too,
     from the URLs ``prometheus``, if the broker does not name their listeners. ``polling``: the intervals of
-    its listings, if other than `OFTEN`.
+    its listings, if other than `OFTEN`. ``management``: the URL of its management API, if behind a proxy.
     """
     clock = SystemClock()
     secret = SecretStr(password or user.password)
@@ -290,7 +291,7 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
     source = RabbitMqSource(config, MAPPING)
     watched = Watch(source, virtual_host)
     amqp = event_endpoint(broker, user, password)
-    reading = ManagementEndpoint(broker.management_url, user.name, secret)
+    reading = ManagementEndpoint(management or broker.management_url, user.name, secret)
     writing = None
     if writer is not None:
         writing = ManagementEndpoint(broker.management_url, writer.name, SecretStr(writer.password))
