@@ -20,6 +20,7 @@ from pathlib import Path
 from gateway import file_systems
 from gateway.durable_files import create_durably, has_content, write_durably
 from gateway.file_owners import as_owner, distrust, is_trusted, owner_for_root, reason_of, user_name
+from gateway.starts import highest_start
 
 VERSION = 2
 """The version of the folder's layout. A file whose form may change by itself has a version of its own.
@@ -159,19 +160,19 @@ class StateFolder:
             raise StateError(f"{self.path / 'boots'}: should be a number below {MAX_BOOTS}: {RESTORE}")
         return int(text)
 
+    @property
+    def highest_start(self) -> int:
+        """The highest number that a start of the core can have had, also one that could not be noted."""
+        return highest_start(self.path, self.boots)
+
     def next_boot(self) -> int:
         """Count a start; the new number is on the disk before this returns.
 
         Raises:
             StateError: it cannot be read or written.
         """
-        boot = self.boots + 1
-        try:
-            write_durably(self.path / "boots", f"{boot}\n")
-        except OSError as error:
-            raise StateError(
-                f"{self.path / 'boots'}: cannot be written: {reason_of(error, self.path)}"
-            ) from error
+        boot = self.highest_start + 1
+        self.note_boot(boot)
         return boot
 
     def skip_boots(self, boots: int) -> None:
@@ -180,10 +181,17 @@ class StateFolder:
         Raises:
             StateError: it cannot be read or written.
         """
-        if boots <= self.boots:
-            return
+        if boots > self.boots:
+            self.note_boot(boots)
+
+    def note_boot(self, boot: int) -> None:
+        """Note the number of a start, which is on the disk when this returns.
+
+        Raises:
+            StateError: it cannot be written.
+        """
         try:
-            write_durably(self.path / "boots", f"{boots}\n")
+            write_durably(self.path / "boots", f"{boot}\n")
         except OSError as error:
             raise StateError(
                 f"{self.path / 'boots'}: cannot be written: {reason_of(error, self.path)}"

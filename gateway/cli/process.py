@@ -35,6 +35,7 @@ PROCESSES = {
 @click.option("--lifeline", type=int, help="Descriptor of the lifeline to the parent process.")
 @click.option("--state-lock", type=int, help="Inherited descriptor of the state folder's lock.")
 @click.option("--listener", type=int, help="Inherited descriptor of the socket that it listens on.")
+@click.option("--start", type=int, help="Number of this start of the process.")
 def process(
     name: str,
     config: Path | None,
@@ -42,6 +43,7 @@ def process(
     lifeline: int | None,
     state_lock: int | None,
     listener: int | None,
+    start: int | None,
 ) -> None:
     """Run one process of the gateway."""
     guard = ParentGuard(lifeline)
@@ -52,4 +54,4 @@ def process(
         configuration = options.loaded(config, copy)
         setup.configure_logs(name)
         run = getattr(importlib.import_module(module), function)
-    setup.run_process(name, partial(run, configuration), (lifeline, state_lock, guard, listener))
+    setup.run_process(name, partial(run, configuration), (lifeline, state_lock, guard, listener, start))

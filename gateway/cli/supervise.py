@@ -63,8 +63,9 @@ def supervise(
     pages = _pages(*metrics, objects=listening.get("objects")) if metrics else None
     line = Lifeline(lifeline)  # held: its descriptor is for what this process becomes
     again = ["run", "--config", str(config), "--copy", str(copy)]
+    state = copy.parent  # where `run` has put it
     unheeded = {signal.SIGUSR1, signal.SIGUSR2} | (set() if ends_with_terminal() else {signal.SIGHUP})
-    if asyncio.run(run_gateway(plans, pages, line, state_lock, listening, again)):
+    if asyncio.run(run_gateway(plans, pages, line, state_lock, listening, again, state)):
         for number in unheeded:  # until the next supervisor takes them: without the loop they end a process
             signal.signal(number, signal.SIG_IGN)
         become(again, state_lock, lifeline)

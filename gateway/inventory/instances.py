@@ -164,12 +164,19 @@ class InstanceIndex:
         if self._reserve_file is not None:
             self._reserve_file.leaves = FOR_STARTS
 
-    def start(self, gateway: str, boot: int) -> None:
+    def start(self, gateway: str, boot: int, noted: int | None = None) -> None:
         """Note the ``boot``-th start of ``gateway``, and reserve a block of every known counter.
 
         All is on the disk when this returns, by one sync.
 
+        Args:
+            gateway: the uuid of the gateway.
+            boot: the number of the start.
+            noted: the start that the file ``boots`` has; by default the one before. Starts between the two
+                found a disk that took nothing, or their numbers were reserved and not used.
+
         Raises:
+            IndexNotWrittenError: the disk takes nothing. Known objects keep their rows; what is new waits.
             InstanceIndexError: the index is another gateway's, or was last used at a start that does not fit:
                 one file of the state was replaced without the others.
         """
@@ -180,9 +187,10 @@ class InstanceIndex:
                 "restore all files of one backup"
             )
         # It is `boot` already if the process died after the index was written and before the file of starts.
-        if last and last not in {boot - 1, boot}:
+        noted = boot - 1 if noted is None else noted
+        if last and not noted <= last <= boot:
             raise InstanceIndexError(
-                f"{self._path}: was last used at start {last}, and 'boots' beside it says {boot - 1}: one of "
+                f"{self._path}: was last used at start {last}, and 'boots' beside it says {noted}: one of "
                 "them is an older copy or damaged: restore all files of one backup with `amqp-gateway state "
                 "restore`"
             )

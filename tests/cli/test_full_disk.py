@@ -136,3 +136,21 @@ def test_on_a_disk_that_was_turned_read_only_new_objects_wait_unshown(
         assert row(shown, "first") == first
         assert core.is_running()
         assert [each["event"] for each in shown.command.log].count("state-not-written") == 1
+
+        before = starts(disk.folder)
+        for _ in range(3 if PROVING else 2):
+            for process in [process_of(shown, "core"), process_of(shown, "snmp")]:
+                process.kill()
+            health(shown, lambda said: "new objects wait, not shown" in said, "both run again")
+            wait_until(partial(shows, shown, "first"), "its objects are read again")
+            assert row(shown, "first") == first
+            wait_until(unshown, "new objects wait")
+            assert not shows(shown, "waits")
+        assert starts(disk.folder) == before, "no start could be noted"
+        numbers: dict[str, list[int]] = {name: [] for name in ("core", "snmp")}
+        for line in shown.command.log:
+            if line["event"] == "start-not-noted":
+                numbers[line["process"]].append(line["start"])
+        for noted, (name, given) in zip(before, numbers.items(), strict=True):
+            assert len(given) >= (3 if PROVING else 2), name
+            assert sorted({noted, *given}) == [noted, *given], "no number is used twice, and they ascend"

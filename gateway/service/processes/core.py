@@ -37,7 +37,7 @@ from gateway.feed.records import Batch, EventLogRecord, EventRecord, Hello, Reco
 from gateway.feed.server import FeedServer
 from gateway.inventory.certificates import CertificateExpiry
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.instance_file import InstanceIndexError
+from gateway.inventory.instance_file import IndexNotWrittenError, InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import LOG_IS_WELL, BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
@@ -96,7 +96,7 @@ from gateway.service.state.restored_records import (
     restored_events,
     restored_operations,
 )
-from gateway.state_folder import EVENT_COUNTS, LOG_ALARM, LOG_PLACE, StateFolder
+from gateway.state_folder import EVENT_COUNTS, LOG_ALARM, LOG_PLACE, StateError, StateFolder
 from gateway.tasks import until_one_ends
 
 if TYPE_CHECKING:  # few cores serve a broker or are captured, and both import dialects that no source speaks
@@ -178,9 +178,9 @@ async def _run_locked(
 ) -> bool:
     # An agent says itself what it sends, by the keys of its own.
     log_plain_text(loaded.settings, lambda key: not served and not key.startswith("agents."))
-    _check_log(loaded, state)
+    _check_log(loaded, state, lifeline.start)
     _log_limits(state)
-    epoch = count_start(state, index)
+    epoch = count_start(state, index, lifeline.start)
     last = await asyncio.to_thread(_last_state, loaded)
     recorded = await asyncio.to_thread(recorded_before, loaded, state.identity, last)
     core = _Core(loaded, state, index, clock, epoch, last, recorded)
@@ -651,7 +651,7 @@ def _log_errors() -> Iterator[None]:
         raise CommandError(ExitCode.STATE, str(error)) from error
 
 
-def _check_log(loaded: LoadedConfiguration, state: StateFolder) -> None:
+def _check_log(loaded: LoadedConfiguration, state: StateFolder, start: int | None) -> None:
     """Check that the next start of this gateway may write its log, before the start is counted.
 
     Whatever else is wrong with the log is reported when it is opened.
@@ -661,7 +661,7 @@ def _check_log(loaded: LoadedConfiguration, state: StateFolder) -> None:
     """
     if not loaded.settings.log.enabled:
         return
-    owner = LogOwner(state.identity, state.boots + 1, state.path / LOG_PLACE)
+    owner = LogOwner(state.identity, start or state.highest_start + 1, state.path / LOG_PLACE)
     with _log_errors():
         try:
             check_owner(loaded.log_folder, owner)
@@ -714,14 +714,29 @@ def _last_state(loaded: LoadedConfiguration) -> LastState | None:
     return read_last_state(loaded.log_folder, asking)
 
 
-def count_start(state: StateFolder, index: InstanceIndex) -> int:
+def count_start(state: StateFolder, index: InstanceIndex, reserved: int | None = None) -> int:
     """Return the number of this start, which is on the disk in both places before it is published.
 
     The index comes first: if the process dies between the two, the number is used once more, which the index
     allows.
+
+    Args:
+        state: the state folder.
+        index: the instance index.
+        reserved: the number that the supervisor has reserved for this start, which need not be on the disk,
+            so that a core can start where that takes nothing; ``None`` without a supervisor.
+
+    Raises:
+        StateError, InstanceIndexError: it cannot be counted.
     """
-    boot = state.boots + 1
-    index.start(state.identity, boot)
-    counted = state.next_boot()
+    noted = state.boots
+    boot = reserved or state.highest_start + 1
+    try:
+        index.start(state.identity, boot, noted)
+        state.note_boot(boot)
+    except (IndexNotWrittenError, StateError) as error:
+        if reserved is None:
+            raise
+        log.warning("start-not-noted", start=boot, reason=str(error))
     index.leave_room_for_starts()
-    return counted
+    return boot

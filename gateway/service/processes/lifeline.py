@@ -132,10 +132,13 @@ class Lifeline:
         guard: informed when this process is ready.
         listener: the descriptor of the inherited socket to listen on; ``None`` for a process that does not,
             or has to make one.
+        start: the number of this start of the process, which the supervisor has reserved
+            (`gateway.starts`); ``None`` where the process counts its starts itself, or they have no number.
 
     Attributes:
         metrics: the metrics that the supervisor receives when it asks.
         listener: the inherited socket to listen on.
+        start: as above.
     """
 
     def __init__(
@@ -144,8 +147,10 @@ class Lifeline:
         state_lock: int | None = None,
         guard: ParentGuard | None = None,
         listener: int | None = None,
+        start: int | None = None,
     ) -> None:
         self.state_lock = state_lock
+        self.start = start
         self.listener = None if listener is None else socket.socket(fileno=listener)
         if listener is not None:
             os.set_inheritable(listener, False)  # programs that this process starts do not listen

@@ -43,7 +43,7 @@ RunProcess: TypeAlias = Callable[[Clock, Lifeline], Coroutine[Any, Any, None]]
 def run_process(
     name: str,
     run: RunProcess,
-    inherited: tuple[int | None, int | None, ParentGuard, int | None],
+    inherited: tuple[int | None, int | None, ParentGuard, int | None, int | None],
 ) -> None:
     """Run a process of the gateway to its end.
 
@@ -51,7 +51,7 @@ def run_process(
         name: name of the process.
         run: its work.
         inherited: descriptors of the lifeline and of the state folder's lock, the guard of the lifeline, and
-            the descriptor of the socket to listen on.
+            the descriptor of the socket to listen on; the number of this start.
 
     Raises:
         CommandError: the process cannot run.

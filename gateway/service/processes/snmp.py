@@ -94,7 +94,7 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
 
 
 async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, lifeline: Lifeline) -> None:
-    agent = _Agent(loaded, state, clock)
+    agent = _Agent(loaded, state, clock, lifeline.start)
     agent.open()
     agent.add_readings(lifeline.metrics)
     tune_garbage_collection()
@@ -113,12 +113,15 @@ class _Agent:
         loaded: the configuration.
         state: the state folder.
         clock: of the gateway.
+        start: the boots that the supervisor has reserved for this start; ``None`` without a supervisor.
 
     Raises:
         CommandError: the agent cannot work with this configuration or state.
     """
 
-    def __init__(self, loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> None:
+    def __init__(
+        self, loaded: LoadedConfiguration, state: StateFolder, clock: Clock, start: int | None
+    ) -> None:
         settings, self._settings = loaded.settings, loaded.settings.snmp
         self._loaded = loaded
         # Without writers nothing needs mappings, which take some megabytes.
@@ -145,7 +148,7 @@ class _Agent:
             clock=clock.now,
             log=lambda event, detail: log.info(event, detail=detail),
         )
-        self._security = start_security(loaded, state, clock)
+        self._security = start_security(loaded, state, clock, start)
         self._notifications = Notifications(
             self._sender_settings(),
             state.path / NOTIFICATIONS_FILE,

@@ -131,7 +131,9 @@ class SnmpSecurity:
         return self._late
 
 
-def start_security(loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> SnmpSecurity:
+def start_security(
+    loaded: LoadedConfiguration, state: StateFolder, clock: Clock, start: int | None
+) -> SnmpSecurity:
     """Count a start of the engine, and return it with its users.
 
     A user without usable keys is left out, with a line in the log that says what to do: the others, and
@@ -141,7 +143,7 @@ def start_security(loaded: LoadedConfiguration, state: StateFolder, clock: Clock
         StateError: engine or keys cannot be read or written.
     """
     settings = loaded.settings.snmp
-    stored = start_engine(state, enterprise_of(parse_oid(settings.root)), clock.now())
+    stored = start_engine(state, enterprise_of(parse_oid(settings.root)), clock.now(), start)
     return _security(settings, state, stored, time.monotonic_ns())
 
 

@@ -42,6 +42,8 @@ from gateway.service.processes.lifeline import (
 from gateway.service.processes.stop_signals import ends_with_terminal, stop_signals, survive_other_signals
 from gateway.service.processes.systemd import MODULE, ServiceManager
 from gateway.shipped_files import version
+from gateway.snmp.v3.engine import next_boots
+from gateway.starts import ReservedStarts
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -137,6 +139,7 @@ class Supervisor:
         sockets: the sockets on which processes listen, by their names.
         code: the installed code.
         again: the command of the gateway that begins in its place when other code was installed.
+        numbers: gives each start of a process its number; ``None`` where they count themselves.
 
     Attributes:
         is_restarting: whether it ended because other code was installed, which is to begin in its place.
@@ -153,8 +156,10 @@ class Supervisor:
         sockets: Mapping[str, KeptSocket] | None = None,
         code: InstalledCode | None = None,
         again: Sequence[str] = (),
+        numbers: ReservedStarts | None = None,
     ) -> None:
         self._code, self._again = code or InstalledCode(), again
+        self._numbers = numbers
         self.is_restarting = False
         self._plans = plans
         self._sockets = sockets or {}
@@ -417,6 +422,7 @@ class Supervisor:
         ours, theirs = socket.socketpair()
         kept = self._sockets.get(plan.name)
         listener = None if kept is None else kept.listener
+        number = None if self._numbers is None else self._numbers.next(plan.name)
         with contextlib.closing(ProcessLine(ours)) as line:
             with theirs:
                 inherited = {"--lifeline": theirs.fileno()}
@@ -424,9 +430,10 @@ class Supervisor:
                     inherited["--state-lock"] = self._state_lock
                 if listener is not None:
                     inherited["--listener"] = listener.fileno()
+                options = [*inherited.items(), *([] if number is None else [("--start", number)])]
                 process = await asyncio.create_subprocess_exec(
                     *plan.command,
-                    *(str(word) for option in inherited.items() for word in option),
+                    *(str(word) for option in options for word in option),
                     pass_fds=list(inherited.values()),
                     stdin=asyncio.subprocess.DEVNULL,
                     start_new_session=True,  # Ctrl-C is for the supervisor: it ends the others in order
@@ -660,6 +667,7 @@ async def run_gateway(
     state_lock: int,
     sockets: Mapping[str, Path],
     again: Sequence[str],
+    state: Path,
 ) -> bool:
     """Run the processes until SIGINT, SIGTERM, the end of the process that started us, or other code.
 
@@ -670,21 +678,27 @@ async def run_gateway(
         state_lock: descriptor of the state folder's lock.
         sockets: the paths of the sockets on which processes listen, by their names.
         again: the command of the gateway that begins in its place when other code was installed.
+        state: the state folder.
 
     Returns:
         Whether other code was installed, which is to begin in the place of this process.
 
     Raises:
-        CommandError: one of them could not do its work from the very start, a socket cannot be made, or the
-            address of the metrics is taken.
+        CommandError: one of them could not do its work from the very start, a socket cannot be made, the
+            address of the metrics is taken, or starts cannot be numbered.
     """
+    try:
+        numbers = ReservedStarts(state, next_boots(0, time.time_ns()))
+    except OSError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
     manager = ServiceManager.of_environment()
     async with AsyncExitStack() as beside:
+        beside.callback(numbers.close)
         kept = {}
         for name, path in sockets.items():
             kept[name] = KeptSocket(path)
             beside.callback(kept[name].close)
-        supervisor = Supervisor(plans, lifeline, state_lock, manager, kept, again=again)
+        supervisor = Supervisor(plans, lifeline, state_lock, manager, kept, again=again, numbers=numbers)
         if pages is not None:
             late = importlib.import_module("gateway.service.metrics.endpoint")
             endpoint = late.metrics_endpoint(pages, supervisor.readings, supervisor.refused)

@@ -28,6 +28,7 @@ from gateway.durable_files import RESERVE, replaced_durably
 from gateway.file_owners import reason_of
 from gateway.inventory.instance_file import copy_index
 from gateway.shipped_files import version
+from gateway.starts import STARTS
 from gateway.state_folder import (
     AGENTS,
     COUNTER_OFFSETS,
@@ -66,6 +67,7 @@ _LEFT_OUT = frozenset(
         RUNNING_ADDRESSES,
         RUNNING_FILES,
         RESERVE,
+        STARTS,
     }
     | {INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
 )

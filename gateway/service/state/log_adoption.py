@@ -85,7 +85,7 @@ def adopt(
         if identity is None:
             raise EventLogError(f"{folder}: there is no log to adopt: the gateway begins one when it starts")
         try:
-            check_owner(folder, LogOwner(state.identity, state.boots + 1, state.path / LOG_PLACE))
+            check_owner(folder, LogOwner(state.identity, state.highest_start + 1, state.path / LOG_PLACE))
         except ForeignLogError:
             pass
         else:

@@ -20,6 +20,7 @@ from pathlib import Path
 from gateway.durable_files import PRIVATE, sync_folder, write_durably
 from gateway.inventory.instances import InstanceIndex
 from gateway.service.state.backup import INDEX, REQUIRED, Backup, Manifest, open_backup
+from gateway.starts import skip_starts
 from gateway.state_folder import (
     AGENTS,
     MAX_BOOTS,
@@ -215,6 +216,7 @@ def _fill(
         with contextlib.closing(InstanceIndex(folder / INDEX, must_exist=INDEX in manifest.files)) as index:
             index.jump_ahead(leap.rows, leap.sources, boots)
         write_durably(folder / "boots", f"{boots}\n")
+        skip_starts(folder, boots, leap.boots)
         _give(folder, owner)
         for inner in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
             sync_folder(inner)

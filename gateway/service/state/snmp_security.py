@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
+import structlog
 from pydantic import Field, ValidationError
 
 from gateway.durable_files import create_durably, has_content, write_durably
@@ -20,11 +21,11 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.v3.algorithms import AUTHENTICATION_PROTOCOLS, PRIVACY_PROTOCOLS
 from gateway.snmp.v3.engine import MAX_COUNT, RANDOM_OCTETS, new_engine_id, next_boots
 from gateway.snmp.v3.users import SecurityLevel, User
+from gateway.starts import ENGINE
 from gateway.state_folder import RESTORE, StateError, StateFolder
 from gateway.yaml_documents import StrictModel
 
-ENGINE = "snmp-engine.json"
-"""The name of the file with the engine's id and boots."""
+log = structlog.get_logger(__name__)
 
 USERS = "snmp-users.json"
 """The name of the secret with the keys of users."""
@@ -111,7 +112,7 @@ def read_engine(state: StateFolder, enterprise: int) -> StoredEngine:
         raise StateError(f"{path}: cannot be used: {reason_of(error, state.path)}") from error
 
 
-def start_engine(state: StateFolder, enterprise: int, now: int) -> StoredEngine:
+def start_engine(state: StateFolder, enterprise: int, now: int, reserved: int | None = None) -> StoredEngine:
     """Count a start of the engine; the new number of boots is on the disk before this returns.
 
     Only the holder of the state folder's lock may call it: two engines of one id would answer each other's
@@ -121,17 +122,22 @@ def start_engine(state: StateFolder, enterprise: int, now: int) -> StoredEngine:
         state: the state folder.
         enterprise: as of `read_engine`.
         now: nanoseconds since 1970.
+        reserved: the boots that the supervisor has reserved for this start (`gateway.starts`), which need not
+            be on the disk; ``None`` without a supervisor.
 
     Raises:
-        StateError: the file cannot be read or written.
+        StateError: the file cannot be read or, without reserved boots, not written.
     """
     stored = read_engine(state, enterprise)
-    started = stored.model_copy(update={"boots": next_boots(stored.boots, now), "started": now})
+    started = stored.model_copy(update={"boots": reserved or next_boots(stored.boots, now), "started": now})
     path = state.path / ENGINE
     try:
         write_durably(path, _text(started))
     except OSError as error:
-        raise StateError(f"{path}: cannot be written: {reason_of(error, state.path)}") from error
+        reason = f"{path}: cannot be written: {reason_of(error, state.path)}"
+        if reserved is None:
+            raise StateError(reason) from error
+        log.warning("start-not-noted", start=reserved, reason=reason)
     return started
 
 

@@ -22,7 +22,7 @@ async def work(clock, lifeline):
     service.opened = duckdb.connect()
     service.opened.execute("SELECT 1").fetchone()
 
-run_process("core", work, (None, None, ParentGuard(None)))
+run_process("core", work, (None, None, ParentGuard(None), None, None))
 """
 
 

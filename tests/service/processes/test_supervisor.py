@@ -25,6 +25,7 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import READY, Lifeline
 from gateway.service.processes.supervisor import ProcessPlan, Supervisor
 from gateway.service.processes.systemd import ServiceManager
+from gateway.starts import STARTS, ReservedStarts
 from tests.components.waiting import eventually, until
 
 CHILD = """
@@ -131,13 +132,14 @@ def plan(folder: Path, name: str, behaviour: str = "lives") -> ProcessPlan:
 @asynccontextmanager
 async def supervised(
     *plans: ProcessPlan,
+    numbers: ReservedStarts | None = None,
 ) -> AsyncIterator[tuple[Supervisor, asyncio.Task[None], socket.socket]]:
     """Provide a supervisor that runs, and the other end of its lifeline."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours:
         lifeline = Lifeline(theirs.detach())
-        supervising = Supervisor(plans, lifeline)
+        supervising = Supervisor(plans, lifeline, numbers=numbers)
         running = asyncio.create_task(supervising.run())
         try:
             yield supervising, running, ours
@@ -156,6 +158,24 @@ async def test_each_is_ready_before_the_next_is_started(tmp_path: Path) -> None:
         assert second.lines() == []
     await running
     assert second.lines() == []
+
+
+async def test_each_start_gets_a_number_also_on_a_disk_that_takes_nothing(tmp_path: Path) -> None:
+    """A process whose starts have no numbers gets none."""
+    core, jmx = Diary(tmp_path / "core"), Diary(tmp_path / "jmx")
+    state = tmp_path / "state"
+    state.mkdir()
+    numbers, given = ReservedStarts(state, 0), []
+    (state / STARTS).unlink()
+    (state / STARTS).mkdir()  # in whose place no file can be written
+    async with supervised(plan(tmp_path, "core"), plan(tmp_path, "jmx"), numbers=numbers):
+        for start in (1, 2, 3):
+            number = await core.has("ready", start)
+            given.append(psutil.Process(number).cmdline()[-2:])
+            os.kill(number, signal.SIGKILL)
+        other = psutil.Process(await jmx.has("ready")).cmdline()
+    assert given == [["--start", "1"], ["--start", "2"], ["--start", "3"]]
+    assert "--start" not in other
 
 
 async def test_what_is_stopped_while_it_starts_starts_nothing_more(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateRep
     findings += _limits(loaded.state_folder)
     if loaded.settings.log.enabled:
         # Of a gateway that runs, this is what its next start will find.
-        owner = LogOwner(state.identity, state.boots + 1, loaded.state_folder / LOG_PLACE)
+        owner = LogOwner(state.identity, state.highest_start + 1, loaded.state_folder / LOG_PLACE)
         try:
             check_owner(loaded.log_folder, owner)
         except EventLogError as error:
