@@ -6,21 +6,29 @@ import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
-from tests.components.command_line import COMMAND, environment, new_site
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.processes.supervisor import STOP_SECONDS
+from tests.components.command_line import COMMAND, Site, amqp_gateway, environment, new_site
+from tests.components.ports import free_tcp_port
 from tests.components.waiting import DEADLINE, wait_until
+from tests.eventlog.reading import of_kind, read_log
+from tests.hypothesis_profiles import PROVING
 
 LOGGING = """
 import sys
@@ -183,6 +191,58 @@ def full_disk() -> tuple[None, int]:
     return None, os.open("/dev/full", os.O_WRONLY)
 
 
+@contextmanager
+def gateway_on(site: Site, output: int, *before: str, closing: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """Run a gateway that writes to a descriptor, which is closed here, from when it is ready.
+
+    Args:
+        site: its configuration.
+        output: the descriptor of standard output and standard error.
+        before: words before the command.
+        closing: redirections of a shell, such as ``<&-``.
+    """
+    ours, theirs = socket.socketpair()
+    words = ["sh", "-c", f'exec "$@" {closing}', "sh", *before, *COMMAND]
+    with ours, theirs:
+        gateway = subprocess.Popen(  # noqa: S603  our own command
+            [*words, "run", "--config", str(site.configuration), "--lifeline", str(theirs.fileno())],
+            env=environment(),
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+        os.close(output)
+        theirs.close()
+        ours.settimeout(DEADLINE)
+        try:
+            assert ours.recv(1), "it is ready"
+            yield gateway
+        finally:
+            ours.close()  # it ends without its starter
+            gateway.wait(DEADLINE)
+
+
+def ends_in_time(gateway: subprocess.Popen[bytes]) -> None:
+    """Send SIGTERM; the gateway ends well, and within its time."""
+    began = time.monotonic()
+    gateway.send_signal(signal.SIGTERM)
+    assert gateway.wait(DEADLINE) == 0
+    assert time.monotonic() - began < STOP_SECONDS + (5 if PROVING else 12)
+
+
+def replaces(gateway: subprocess.Popen[bytes], name: str) -> None:
+    """Kill a process of a gateway, and wait for another one."""
+    former = child(gateway.pid, name)
+    assert former is not None
+    former.kill()
+    wait_until(lambda: child(gateway.pid, name) not in {None, former}, f"another {name} runs")
+
+
+def is_healthy(site: Site) -> bool:
+    return amqp_gateway("health", "--config", site.configuration).code is ExitCode.OK
+
+
 @pytest.mark.parametrize(
     "opened",
     [
@@ -198,34 +258,71 @@ def test_a_gateway_keeps_its_processes_without_a_log(
 
     What the others do to one process is shown above.
     """
-    site = new_site(tmp_path)
-    ours, theirs = socket.socketpair()
     reader, output = opened()
-    words = ["env", "--ignore-signal=HUP", *COMMAND, "run", "--config", str(site.configuration)]
-    with ours, theirs:
-        gateway = subprocess.Popen(  # noqa: S603  our own command
-            [*words, "--lifeline", str(theirs.fileno())],
-            env=environment(),
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
-        os.close(output)
-        theirs.close()
-        ours.settimeout(DEADLINE)
-        assert ours.recv(1), "it is ready"
+    with gateway_on(new_site(tmp_path), output, "env", "--ignore-signal=HUP") as gateway:
         if reader is not None:
             os.close(reader)
         gateway.send_signal(signal.SIGHUP)
         for name in ("snmp", "core"):
-            former = child(gateway.pid, name)
-            assert former is not None
-            former.kill()
+            replaces(gateway, name)
+        ends_in_time(gateway)
 
-            def is_replaced(name: str = name, former: psutil.Process = former) -> bool:
-                return child(gateway.pid, name) not in {None, former}
 
-            wait_until(is_replaced, f"another {name} runs")
-        gateway.send_signal(signal.SIGTERM)
-        assert gateway.wait(DEADLINE) == 0
+def full_pipe() -> tuple[int, int]:
+    """Return both ends of a pipe that takes nothing from the start."""
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(theirs, b"x" * 512)
+    os.set_blocking(theirs, True)
+    return ours, theirs
+
+
+def test_a_gateway_whose_output_is_never_read_works_and_ends_in_time(tmp_path: Path) -> None:
+    """The pipe is full before the gateway starts, so that its first line finds no room."""
+    site = new_site(tmp_path)
+    reader, output = full_pipe()
+    try:
+        with gateway_on(site, output) as gateway:
+            wait_until(lambda: is_healthy(site), "it is healthy")
+            replaces(gateway, "core")
+            wait_until(lambda: is_healthy(site), "it is healthy with another core")
+            ends_in_time(gateway)
+    finally:
+        os.close(reader)
+
+
+def test_lines_that_a_gateway_loses_are_counted_and_an_alarm(tmp_path: Path) -> None:
+    site, port = new_site(tmp_path), free_tcp_port()
+    site.configure(metrics={"enabled": True, "listen": f"127.0.0.1:{port}"})
+    reader, output = os.pipe()
+    with gateway_on(site, output) as gateway:
+        os.close(reader)
+        site.configure()
+        gateway.send_signal(signal.SIGHUP)  # the core logs that this takes a restart
+
+        def are_counted() -> bool:
+            page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+            lost = re.search(r'process_log_lines_lost_total{process="core"} (\S+)', page)
+            return lost is not None and float(lost[1]) > 0
+
+        wait_until(are_counted, "lost lines are counted")
+        log = site.state.path / "log"
+        wait_until(
+            lambda: "logLinesLost" in [one.get("condition") for one in of_kind(read_log(log), "event")],
+            "the alarm is raised",
+        )
+        assert is_healthy(site)
+        ends_in_time(gateway)
+
+
+@pytest.mark.parametrize(
+    "closing",
+    ["<&-", ">&-", pytest.param("2>&-", marks=pytest.mark.prove), "<&- >&- 2>&-"],
+)
+def test_a_gateway_without_a_standard_stream_works_and_ends_in_time(tmp_path: Path, closing: str) -> None:
+    site = new_site(tmp_path)
+    with gateway_on(site, os.open(os.devnull, os.O_WRONLY), closing=closing) as gateway:
+        wait_until(lambda: is_healthy(site), "it is healthy")
+        ends_in_time(gateway)
