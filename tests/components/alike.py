@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 SURELY_DIFFERENT: Final = 5.0
@@ -22,16 +22,29 @@ def without_names(text: str, *names: str) -> str:
     return re.sub(r"\d+", "N", text)
 
 
+def rank_sum_of_kinds(pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> float:
+    """Return `rank_sum` of samples of several kinds, each compared with those of its kind (van Elteren).
+
+    The fewer values there are, the less it can be: at most ``sqrt(1.5 n)`` for ``n`` values of one kind.
+    """
+    sums = [_rank_sum(one, other) for one, other in pairs]
+    return sum(difference for difference, _ in sums) / math.sqrt(sum(variance for _, variance in sums))
+
+
 def rank_sum(one: Sequence[float], other: Sequence[float]) -> float:
     """Return by how many standard deviations the ranks of two samples differ (Mann and Whitney).
 
     Of two samples of the same distribution, this is beyond `SURELY_DIFFERENT` once in 1.7 million times.
     """
+    return rank_sum_of_kinds([(one, other)])
+
+
+def _rank_sum(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+    """Return by how much the sum of the ranks differs from what is expected, and its variance."""
     ranked = sorted([(value, True) for value in one] + [(value, False) for value in other])
     ranks = sum(rank for rank, (_, is_one) in enumerate(ranked, 1) if is_one)
     m, n = len(one), len(other)
-    expected, deviation = m * (m + n + 1) / 2, math.sqrt(m * n * (m + n + 1) / 12)
-    return (ranks - expected) / deviation
+    return ranks - m * (m + n + 1) / 2, m * n * (m + n + 1) / 12
 
 
 def in_turn(names: Sequence[str], one: str, other: str) -> list[str]:

@@ -8,7 +8,7 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -18,7 +18,8 @@ import pytest
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.snmp import message
-from gateway.snmp.ber import NULL, encode_octets
+from gateway.snmp.ber import NULL, Oid, encode_integer, encode_octets, encode_oid
+from gateway.snmp.fixed_mib import COMMAND_ENTRY, CommandColumn
 from tests.components.alike import SURELY_DIFFERENT, rank_sum, without_names
 from tests.components.command_line import Ended, Site, amqp_gateway, new_site, running
 from tests.components.net_snmp import printed, with_modules
@@ -26,7 +27,7 @@ from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
 from tests.hypothesis_profiles import PROVING
-from tests.snmp.datagrams import request
+from tests.snmp.datagrams import read_answer, request
 
 pytestmark = pytest.mark.xdist_group("roles by SNMP")
 
@@ -260,6 +261,7 @@ def test_own_attempts_do_not_show_that_there_is_a_source(shown: Shown) -> None:
     assert "depot" not in sources
 
 
+CREATE_AND_GO, DESTROY, ENDED = 4, 6, 3
 TIMES = 500 if PROVING else 250
 """The number of requests of a kind for hidden rows whose times are compared; as many for absent ones."""
 
@@ -274,22 +276,46 @@ def _times(
     column = tuple(map(int, cell.strip(".").split(".")))[:-2]
     community = site.state.secret("community-curious").encode()
     kinds = {"get": message.GET, "next": message.GET_NEXT, "bulk": message.GET_BULK, "set": message.SET}
-    took: dict[str, tuple[list[float], list[float]]] = {kind: ([], []) for kind in kinds}
+    took: dict[str, tuple[list[float], list[float]]] = {kind: ([], []) for kind in (*kinds, "command")}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.settimeout(DEADLINE)
         client.connect(("127.0.0.1", site.snmp_port))
+
+        def asks(pdu_type: int, varbinds: Mapping[Oid, bytes]) -> bytes:
+            client.send(request(pdu_type, varbinds, community=community))
+            return client.recv(65_536)
+
         for number in range(TIMES):
-            for kind, pdu_type in kinds.items():
-                turns = list(zip(took[kind], (hidden, absent), strict=True))
+            for kind, of_kind in took.items():
+                turns = list(zip(of_kind, (hidden, absent), strict=True))
                 for times, rows in turns if number % 2 else reversed(turns):  # the second finds warm caches
                     oid = (*column, *map(int, rows[number % len(rows)].split(".")))
-                    value = encode_octets(b"other") if kind == "set" else NULL
-                    asked = request(pdu_type, [oid], community=community, request_id=number, value=value)
                     began = time.perf_counter()
-                    client.send(asked)
-                    client.recv(65_536)
+                    if kind == "command":
+                        _runs(asks, oid)
+                    else:
+                        asks(kinds[kind], {oid: encode_octets(b"other") if kind == "set" else NULL})
                     times.append(time.perf_counter() - began)
     return took
+
+
+def _runs(asks: Callable[[int, Mapping[Oid, bytes]], bytes], target: Oid) -> None:
+    """Let a command for a row begin and end, and remove it."""
+    index = (7, *b"curious", 5, *b"timed")
+
+    def cell(column: CommandColumn) -> Oid:
+        return (*map(int, ROOT.split(".")), *COMMAND_ENTRY, column, *index)
+
+    begins = {
+        cell(CommandColumn.TARGET): encode_oid(target),
+        cell(CommandColumn.METHOD): encode_octets(b"purge"),
+        cell(CommandColumn.ROW_STATUS): encode_integer(CREATE_AND_GO),
+    }
+    assert read_answer(asks(message.SET, begins)).status == 0
+    state = cell(CommandColumn.STATE)
+    while read_answer(asks(message.GET, {state: NULL})).varbinds != [(state, encode_integer(ENDED))]:
+        pass
+    asks(message.SET, {cell(CommandColumn.ROW_STATUS): encode_integer(DESTROY)})
 
 
 _ABSENT = re.compile(r"row 9\d{5}|\.9\d{5}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -251,8 +251,33 @@ def test_own_attempts_do_not_show_what_there_is(
     of_kinds = [{_without_queue(line) for line in lines if f"name={kind}-" in line} for kind in reports]
     assert of_kinds[0] == of_kinds[1] != set()
     assert f"{shown.other.name}|hidden-" in whole.attribute(GATEWAY, "LastOperations"), "the true record"
+    for kind, (of_hidden, of_absent) in _times(shown, curious, hidden).items():
+        assert abs(rank_sum(of_hidden, of_absent)) < SURELY_DIFFERENT, kind
     for queue in hidden:
         delete(shown.other, queue)
+
+
+def _times(
+    shown: Shown,
+    curious: Any,  # noqa: ANN401  in Java
+    hidden: Sequence[str],
+) -> Mapping[str, tuple[list[float], list[float]]]:
+    """Return the seconds that reading and setting hidden and invented names took, in turn."""
+    attempts: Mapping[str, Callable[[str], object]] = {
+        "get": lambda name: curious.tryEverything(name, "messages"),
+        "set": lambda name: curious.trySetAttribute(name, "maxLength", 5),
+    }
+    took: dict[str, tuple[list[float], list[float]]] = {kind: ([], []) for kind in attempts}
+    answers = set()
+    for queue in in_turn(hidden, "hidden", "absent"):
+        name = shown.queue(shown.other, queue)
+        for kind, attempt in attempts.items():
+            began = time.perf_counter()
+            answer = attempt(name)
+            took[kind][queue.startswith("absent")].append(time.perf_counter() - began)
+            answers.add((kind, without_names(str(answer), queue)))
+    assert len(answers) == len(attempts), answers
+    return took
 
 
 def _without_queue(text: str) -> str:

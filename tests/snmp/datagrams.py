@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.snmp import ber, message
@@ -26,7 +26,7 @@ class Answer:
 
 def request(
     pdu_type: int,
-    oids: Iterable[Oid],
+    oids: Iterable[Oid] | Mapping[Oid, bytes],
     *,
     version: int = message.VERSION_2C,
     community: bytes = COMMUNITY,
@@ -35,8 +35,13 @@ def request(
     second: int = 0,
     value: bytes = ber.NULL,
 ) -> bytes:
-    """Return a request; ``first`` and ``second`` are non-repeaters and max-repetitions of a GETBULK."""
-    varbinds = b"".join(ber.encode_varbind(ber.encode_name(oid), value) for oid in oids)
+    """Return a request; ``first`` and ``second`` are non-repeaters and max-repetitions of a GETBULK.
+
+    All names have the same ``value``, unless ``oids`` has a value for each.
+    """
+    pairs: Iterable[tuple[Oid, bytes]]
+    pairs = oids.items() if isinstance(oids, Mapping) else ((oid, value) for oid in oids)
+    varbinds = b"".join(ber.encode_varbind(ber.encode_name(oid), each) for oid, each in pairs)
     numbers = b"".join(ber.encode_integer(number) for number in (request_id, first, second))
     pdu = ber.encode_tlv(pdu_type, numbers + ber.encode_tlv(ber.SEQUENCE, varbinds))
     return envelope(pdu, version=version, community=community)
