@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,15 +20,18 @@ from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, clos
 from gateway.links.credentials import LoginSecret
 from gateway.links.credentials_error import CredentialsError
 from gateway.links.tls import ClientTls
+from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.sources.logins import Logins
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.management_api import Answer, Document, OverviewRequest, Unavailable
 from gateway.sources.rabbitmq.management_changes import Change, Changed, Lookup
 from gateway.sources.rabbitmq.status import failure_text
+from tests.components.command_line import Ended, Site, amqp_gateway, new_site, running
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.token_issuer import TokenIssuer
-from tests.components.waiting import eventually, until
+from tests.components.waiting import eventually, until, wait_until
+from tests.eventlog.reading import of_kind, read_log
 
 SECRET = "hunter2+ü"
 SHORT = 6.0
@@ -95,6 +99,66 @@ async def test_a_broker_takes_tokens_over_http_and_amqp_and_new_ones_on_open_con
     assert {"token-renewed", "token-taken"} <= set(events)
     assert "token-not-taken" not in events
     assert not [token for token in issuer.issued if token in str(logged)]
+
+
+async def test_a_gateway_reads_changes_and_receives_events_by_tokens(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], tmp_path: Path
+) -> None:
+    """Also when its first token has expired. No password of the broker is in its configuration."""
+    issuer = TokenIssuer("gateway", "hunter2", SHORT)
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_auth_backend_oauth2",)))
+    await asyncio.to_thread(issuer.trust, broker)
+    site = new_site(tmp_path)
+    async with issuer.serving():
+        client = {"client_id": issuer.client, "client_secret": site.secret(issuer.secret)}
+        account = {"user": issuer.client, "oauth": {"token_url": issuer.url, **client}}
+        source = {
+            "kind": "rabbitmq",
+            "management": broker.management_url,
+            "interval": "1s",
+            "budget": 0.5,
+            "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
+            "writing": account,
+            **account,
+        }
+        rule = {"who": [f"cli:{getpass.getuser()}"], "invoke": ["purge"]}
+        site.configure(sources={"orders": source}, operations={"allow": [rule]})
+        await asyncio.to_thread(_uses_tokens, site, broker, issuer)
+
+
+def _uses_tokens(site: Site, broker: PrivateBroker, issuer: TokenIssuer) -> None:
+    def command(*words: str) -> Ended:
+        return amqp_gateway(words[0], "--config", site.configuration, *words[1:])
+
+    def events() -> set[object]:
+        return {one["event"] for one in of_kind(read_log(site.state.path / "log"), "event")}
+
+    def used(queue: str, until_issued: int) -> None:
+        """Make a queue that is shown and purged; go on when there are so many tokens."""
+        with broker.http() as http:
+            http.put(f"queues/%2F/{queue}", json={"durable": True}).raise_for_status()
+        path = f"orders/rabbitmq:queue//|{queue}"
+        wait_until(lambda: command("get", path).code is ExitCode.OK, "it is shown")
+        purged = command("invoke", path, "purge")
+        assert purged.code is ExitCode.OK, purged.errors
+        wait_until(lambda: len(issuer.issued) >= until_issued, "tokens are renewed")
+
+    checked = command("check", "--connect")
+    assert checked.code is ExitCode.OK, checked.errors
+    with running("run", "--config", site.configuration, log=site.folder / "output") as gateway:
+        gateway.ready()
+        for queue in ("first", "second"):
+            used(queue, until_issued=len(issuer.issued) + 3)
+        wait_until(lambda: "queueCreated" in events(), "events are received")
+        issued = len(issuer.issued)
+        reloaded = command("reload")
+        assert reloaded.code is ExitCode.OK, reloaded.errors
+        assert len(issuer.issued) > issued, "a reload gets a new one"
+        log = gateway.log
+    taken = [one["event"] for one in log]
+    assert "token-taken" in taken, "the open connection has a new one"
+    assert "token-not-taken" not in taken
+    assert not [token for token in issuer.issued if token in str(log)]
 
 
 async def reading_without_broker(secret: LoginSecret) -> Answer:
