@@ -18,7 +18,8 @@ from click.testing import CliRunner
 from gateway.cli.main import main
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
-from gateway.service.state.snmp_security import ENGINE, StoredEngine
+from gateway.service.state.snmp_security import StoredEngine
+from gateway.starts import ENGINE
 from tests.cli.conftest import ShownGateway, running_gateway
 from tests.components.command_line import Site, new_site, running
 from tests.components.net_snmp import printed, with_modules
