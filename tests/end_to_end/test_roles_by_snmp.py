@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import itertools
 import re
 import secrets
 import socket
@@ -272,17 +273,20 @@ def _times(
     """Return the seconds that requests for hidden and for absent rows took, in turn, by kind of request."""
     site = shown.site
     name = f'"{shown.virtual_host.name}|hidden-0"'
-    (cell, *_) = (line.partition(" = ")[0] for line in shown.walk("auditor").splitlines() if name in line)
+    named = (line.partition(" = ")[0] for line in shown.walk("auditor").splitlines() if name in line)
+    # Operations, which are walked first, have the name in rows of their own.
+    cell = next(cell for cell in named if cell.endswith(f".{hidden[0]}"))
     column = tuple(map(int, cell.strip(".").split(".")))[:-2]
     community = site.state.secret("community-curious").encode()
     kinds = {"get": message.GET, "next": message.GET_NEXT, "bulk": message.GET_BULK, "set": message.SET}
     took: dict[str, tuple[list[float], list[float]]] = {kind: ([], []) for kind in (*kinds, "command")}
+    numbers = itertools.count(1)  # a SET with the number of an earlier one would be its retransmission
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.settimeout(DEADLINE)
         client.connect(("127.0.0.1", site.snmp_port))
 
         def asks(pdu_type: int, varbinds: Mapping[Oid, bytes]) -> bytes:
-            client.send(request(pdu_type, varbinds, community=community))
+            client.send(request(pdu_type, varbinds, community=community, request_id=next(numbers)))
             return client.recv(65_536)
 
         for number in range(TIMES):
@@ -313,8 +317,9 @@ def _runs(asks: Callable[[int, Mapping[Oid, bytes]], bytes], target: Oid) -> Non
     }
     assert read_answer(asks(message.SET, begins)).status == 0
     state = cell(CommandColumn.STATE)
+    until = time.monotonic() + DEADLINE
     while read_answer(asks(message.GET, {state: NULL})).varbinds != [(state, encode_integer(ENDED))]:
-        pass
+        assert time.monotonic() < until, "the command has not ended"
     asks(message.SET, {cell(CommandColumn.ROW_STATUS): encode_integer(DESTROY)})
 
 
