@@ -15,8 +15,11 @@ from joserfc.jwk import RSAKey
 
 from gateway.demo.broker import PrivateBroker
 
-SCOPES = ("tag:administrator", "configure:*/*", "read:*/*", "write:*/*")
-"""What a RabbitMQ permits to who has the token, without the name of the resource."""
+SCOPES = ("tag:administrator", "configure:*/*", "read:*/*/*", "write:*/*/*")
+"""The permissions of a token at a RabbitMQ, without the name of the resource.
+
+The third part is the routing key: a scope without it permits no binding to a topic exchange.
+"""
 KEY = "key-1"
 
 
