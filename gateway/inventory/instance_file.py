@@ -135,7 +135,7 @@ def explanation(path: Path, error: Exception) -> InstanceIndexError:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the rest is the kind
     if code in _BUSY:
         return InstanceIndexError(f"{path}: cannot be used: another program holds it ({error}): let that end")
-    if path.exists() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+    if path.exists() and not os.access(path, _needed_access(path), effective_ids=True):
         denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return InstanceIndexError(f"{path}: cannot be used: {reason_of(denied, path.parent)}")
     if code in _NOT_WRITTEN:
@@ -143,6 +143,11 @@ def explanation(path: Path, error: Exception) -> InstanceIndexError:
     if code == sqlite3.SQLITE_NOMEM:
         return InstanceIndexError(f"{path}: cannot be used: {error}: {_CHECK}")
     return InstanceIndexError(f"{path}: is damaged ({error}): {_RESTORE}")
+
+
+def _needed_access(path: Path) -> int:
+    """Return the rights that a file needs; on a read-only disk no user has that of writing."""
+    return os.R_OK if os.statvfs(path).f_flag & os.ST_RDONLY else os.R_OK | os.W_OK
 
 
 _CHECK = "see to space on the disk and to the rights of file and folder"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from gateway.feed.records import Record
 from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instance_file import IndexNotWrittenError
 from gateway.inventory.instances import GATEWAY, InstanceIndex
 
 _ALARM_SERIES = "gateway:alarm"
@@ -53,7 +55,8 @@ class IdAllocator:
         self._events = 0
         self._alarms: set[int] = set()
         for series in (_ALARM_SERIES, _END_SERIES):
-            index.prepare(GATEWAY, series)
+            with suppress(IndexNotWrittenError):  # then its numbers are given beyond the last block
+                index.prepare(GATEWAY, series)
 
     def event(self) -> tuple[int, str]:
         """Return the number within the epoch, and the id, of the next event."""

@@ -74,6 +74,10 @@ class SmallDisk:
         """Remove what filled it."""
         self.filler.unlink()
 
+    def remount(self, mode: str) -> None:
+        """Make it read-only (``ro``), which needs that no file is open for writing, or not (``rw``)."""
+        subprocess.run(["mount", "-o", f"remount,{mode}", self.folder], check=True)  # noqa: S603, S607
+
     def turn_read_only(self) -> None:
         """Have the system take it for damaged: nothing can be written, also by who has files open (ext4)."""
         lines = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -16,11 +18,12 @@ from gateway.inventory import instances
 from gateway.inventory.index_upkeep import DiskState
 from gateway.inventory.instance_file import IndexNotWrittenError, InstanceIndexError
 from gateway.inventory.instances import BLOCK, InstanceIndex
+from gateway.inventory.scope import IdAllocator
 from gateway.service.processes import index_upkeep
 from gateway.service.processes.core import count_start
 from gateway.service.processes.index_upkeep import keep_index
 from gateway.state_folder import StateError, StateFolder
-from tests.components.full_disk import full_disk
+from tests.components.full_disk import full_disk, small_disk
 from tests.components.waiting import DEADLINE, eventually
 
 
@@ -184,6 +187,41 @@ def test_a_start_that_cannot_be_counted_is_none(state: StateFolder) -> None:
     assert state.boots == 0
     with closing(InstanceIndex(state.instances)) as index:
         assert count_start(state, index) == 1
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from gateway.inventory.instances import InstanceIndex
+from gateway.service.processes.core import count_start
+from gateway.state_folder import StateFolder
+state = StateFolder(Path(sys.argv[1]))
+index = InstanceIndex(state.instances)
+count_start(state, index)
+print(index.durable_row(1, "c", "known"))
+index.commit()
+os._exit(0)
+"""
+
+
+def test_where_a_core_was_killed_another_starts_on_a_read_only_disk(tmp_path: Path) -> None:
+    """Known objects keep their rows, ends have numbers, and what is new waits."""
+    with small_disk(tmp_path / "disk", 16 << 20) as disk:
+        state = StateFolder.create(disk.folder / "state")
+        killed = subprocess.run(  # noqa: S603  our own
+            [sys.executable, "-c", KILLED, state.path], check=True, capture_output=True, text=True
+        )
+        disk.remount("ro")
+        with closing(InstanceIndex(state.instances, must_exist=True)) as index, capture_logs() as logs:
+            assert count_start(state, index, 2) == 2
+            assert index.durable_row(1, "c", "known") == int(killed.stdout)
+            ids = IdAllocator(state.identity, 2, index)
+            assert ids.end() < ids.end()
+            index.commit()
+            with pytest.raises(IndexNotWrittenError, match="see to space on the disk"):
+                index.durable_row(1, "c", "new")
+        assert [(line["event"], line["start"]) for line in logs] == [("start-not-noted", 2)]
+        assert state.boots == 1
 
 
 async def test_it_ends_when_it_is_asked_to_at_the_moment_at_which_it_is_needed(tmp_path: Path) -> None:
