@@ -20,7 +20,7 @@ from pathlib import Path
 from gateway import file_systems
 from gateway.durable_files import create_durably, has_content, write_durably
 from gateway.file_owners import as_owner, distrust, is_trusted, owner_for_root, reason_of, user_name
-from gateway.starts import highest_start
+from gateway.starts import RESTORE, StartsError, highest_start, start_before
 
 VERSION = 2
 """The version of the folder's layout. A file whose form may change by itself has a version of its own.
@@ -39,8 +39,6 @@ MIGRATIONS: Mapping[int, Callable[[Path], None]] = {1: _to_version_2}
 
 MAX_BOOTS = 2**31 - 1
 """The largest number of boots that SNMP can count (snmpEngineBoots, RFC 3414, 2.3)."""
-
-RESTORE = "restore a backup with `amqp-gateway state restore`"
 
 _SECRET_OCTETS = 18
 _LOCK_POLL_SECONDS = 0.05
@@ -163,7 +161,21 @@ class StateFolder:
     @property
     def highest_start(self) -> int:
         """The highest number that a start of the core can have had, also one that could not be noted."""
-        return highest_start(self.path, self.boots)
+        try:
+            return highest_start(self.path, self.boots)
+        except StartsError as error:
+            raise StateError(str(error)) from error
+
+    def start_before(self, start: int) -> int:
+        """Return the number of the core that ran before another one, which is not noted yet; 0 for none.
+
+        Raises:
+            StateError: a file of the folder cannot be read.
+        """
+        try:
+            return start_before(self.path, start, self.boots)
+        except StartsError as error:
+            raise StateError(str(error)) from error
 
     def next_boot(self) -> int:
         """Count a start; the new number is on the disk before this returns.

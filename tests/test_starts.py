@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from gateway.service.state.snmp_security import read_engine, start_engine
-from gateway.starts import CORE, ENGINE, RESERVED, SNMP, STARTS, ReservedStarts, highest_start, skip_starts
+from gateway.starts import (
+    CORE,
+    ENGINE,
+    RESERVED,
+    RESTORE,
+    SNMP,
+    STARTS,
+    ReservedStarts,
+    StartsError,
+    highest_start,
+    skip_starts,
+    start_before,
+)
 from gateway.state_folder import StateError, StateFolder
 from tests.components.full_disk import full_disk
 
@@ -56,15 +68,15 @@ def test_a_disk_that_takes_nothing_leaves_a_run_what_it_reserved(tmp_path: Path)
     with full_disk():
         assert given_of(run, CORE, RESERVED) == list(range(1, RESERVED + 1))
         with pytest.raises(
-            OSError, match="starts: cannot be written, so that no start has a number: File too"
+            StartsError, match="starts: cannot be written, so that no start has a number: File too"
         ):
             run.next(CORE)
-        with pytest.raises(OSError, match="so that no start has a number"):
+        with pytest.raises(StartsError, match="so that no start has a number"):
             ReservedStarts(tmp_path, 0)
     assert run.next(CORE) == RESERVED + 1, "it goes on where the disk does"
 
 
-def test_more_than_a_thousand_starts_are_reserved_in_time(tmp_path: Path) -> None:
+def test_more_starts_than_are_reserved_at_once_are_reserved_in_time(tmp_path: Path) -> None:
     assert given_of(ReservedStarts(tmp_path, 0), SNMP, 2 * RESERVED)[-1] == 2 * RESERVED
 
 
@@ -87,11 +99,43 @@ def test_an_engine_with_reserved_boots_starts_on_a_disk_that_takes_nothing(tmp_p
     assert read_engine(state, 8072).boots == 70
 
 
-@pytest.mark.parametrize("text", ["", "7", "[1]", '{"core": "many"}', "\x00"])
-def test_a_damaged_file_is_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / STARTS).write_text(text)
-    (tmp_path / "boots").write_text("7\n")
-    assert ReservedStarts(tmp_path, 0).next(CORE) == 8
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "7",
+        "[1]",
+        '{"core": "many"}',
+        '{"core": true}',
+        '{"snmp": -1}',
+        '{"core": 2147483648}',
+        "\x00",
+        "ü",
+    ],
+)
+def test_a_damaged_file_gives_no_number(tmp_path: Path, text: str) -> None:
+    """The numbers of the former run, of which it would have said the last, need not be noted."""
+    state = StateFolder.create(tmp_path / "state")
+    (state.path / STARTS).write_text(text, encoding="utf-8")
+    with pytest.raises(StartsError, match=RESTORE):
+        ReservedStarts(state.path, 0)
+    with pytest.raises(StateError, match=RESTORE):
+        state.next_boot()
+
+
+def test_a_file_that_is_not_read_gives_no_number(tmp_path: Path) -> None:
+    (tmp_path / STARTS).mkdir()
+    with pytest.raises(StartsError, match=f"starts: cannot be read: Is a directory: {RESTORE}"):
+        ReservedStarts(tmp_path, 0)
+
+
+def test_the_core_before_the_first_of_a_run_is_the_last_that_was_noted(tmp_path: Path) -> None:
+    ReservedStarts(tmp_path, 0).next(CORE)
+    (tmp_path / "boots").write_text("1\n")
+    run = ReservedStarts(tmp_path, 0)
+    first, second = given_of(run, CORE, 2)
+    assert start_before(tmp_path, first, noted=1) == 1
+    assert start_before(tmp_path, second, noted=1) == first, "which was not noted"
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=8))

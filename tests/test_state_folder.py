@@ -17,7 +17,8 @@ import pytest
 
 from gateway import state_folder
 from gateway.file_owners import user_name
-from gateway.state_folder import RESTORE, VERSION, StateError, StateFolder
+from gateway.starts import RESTORE
+from gateway.state_folder import VERSION, StateError, StateFolder
 from tests.components.full_disk import full_disk
 
 SEARCHABLE = stat.S_IXGRP | stat.S_IXOTH

@@ -61,7 +61,7 @@ def _supervise(configuration: LoadedConfiguration, copy: Path) -> list[str]:
     """Return the command line of the supervisor (`gateway.cli.supervise`)."""
     settings = configuration.settings
     words = ["supervise", "--config", str(configuration.path), "--copy", str(copy)]
-    words += ["--socket", "core", str(configuration.feed_socket)]
+    words += ["--state", str(configuration.state_folder), "--socket", "core", str(configuration.feed_socket)]
     processes = {
         "core": True,
         "snmp": settings.snmp.enabled,

@@ -119,6 +119,7 @@ def test_what_a_starter_set_for_its_own_children_is_undone_and_what_nohup_set_st
 def test_exit_codes_of_processes_are_seen_where_the_starter_ignores_their_ends(tmp_path: Path) -> None:
     """Else each end of a process is one with 255, and `run` ends with another code than its process."""
     words = ["--config", "gateway.yaml", "--copy", "gateway.yaml", "--process", "core", "--state-lock", "0"]
+    words += ["--state", str(tmp_path)]
     starter = (sys.executable, "-c", STARTER)
     ended = amqp_gateway("supervise", *words, program=starter, folder=tmp_path)
     assert ended.code is ExitCode.CONFIGURATION, "the process has found no file"

@@ -192,7 +192,7 @@ def replaceable_interpreter(folder: Path) -> Path:
 def test_processes_are_started_when_an_upgrade_brings_the_interpreter_back(site: Site) -> None:
     python = replaceable_interpreter(site.folder / "installed")
     file = str(site.configuration)
-    words = ["--config", file, "--copy", file, "--process", "compactor"]
+    words = ["--config", file, "--copy", file, "--state", str(site.state.path), "--process", "compactor"]
     program = (python, "-P", "-m", "gateway.cli.main")
     with running(
         "supervise", *words, "--state-lock", "0", log=site.folder / "log", program=program

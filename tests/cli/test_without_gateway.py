@@ -52,6 +52,7 @@ def test_a_source_without_tls_is_asked_wherever_keys_of_tls_cannot_be_logged(sit
 def test_metrics_with_tls_say_where_keys_of_tls_cannot_be_logged(site: Site) -> None:
     own = Authority.make(site.folder).confirm("gateway")
     words = ["--config", "x", "--copy", "x", "--process", "core", "--state-lock", "0"]
+    words += ["--state", str(site.state.path)]
     metrics = ["127.0.0.1", free_tcp_port(), 4, own.certificate, own.key]
     options = [word for each in metrics for word in ("--metrics", str(each))]
     ended = amqp_gateway("supervise", *words, *options, SSLKEYLOGFILE="/proc/none/keys")

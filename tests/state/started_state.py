@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gateway.inventory.instances import InstanceIndex
 from gateway.service.processes.core import count_start
+from gateway.starts import STARTS
 from gateway.state_folder import StateFolder
 from tests.components.opened_index import opened_index
 
@@ -22,9 +23,9 @@ def started(state: StateFolder) -> InstanceIndex:
 
 
 def texts(folder: Path) -> dict[str, str]:
-    """All files but the index, the count of starts and the lock."""
+    """All files but the index, the numbers of starts and the lock."""
     return {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
         for path in folder.rglob("*")
-        if path.is_file() and path.name not in {"LOCK", "boots"} and "sqlite3" not in path.name
+        if path.is_file() and path.name not in {"LOCK", "boots", STARTS} and "sqlite3" not in path.name
     }

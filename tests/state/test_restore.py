@@ -14,6 +14,7 @@ from gateway.inventory.instance_file import InstanceIndexError
 from gateway.service.state.backup import back_up
 from gateway.service.state.restore import LEAST_BOOTS, LEAST_ROWS, MAX_ROWS, Leap, restore
 from gateway.snmp.registry_files import SiteRegistry
+from gateway.starts import CORE, SNMP, ReservedStarts
 from gateway.state_folder import StateError, StateFolder
 from tests.components.full_disk import full_disk
 from tests.state.started_state import DAY, NOW, started, texts
@@ -69,7 +70,7 @@ def test_the_same_backup_restored_again_begins_where_the_first_cannot_have_come(
     first = restore(backup, tmp_path / "first", NOW + DAY)
     second = restore(backup, tmp_path / "second", NOW + 2 * DAY)
     seconds = DAY.total_seconds()
-    assert second.boots - first.boots == seconds, "a core is started less than once a second"
+    assert second.boots - first.boots == 4 * seconds, "each 5 s a kill leaves out 20"
     assert second.leap.rows - first.leap.rows == 100 * seconds
 
 
@@ -78,13 +79,20 @@ def test_the_same_backup_restored_again_begins_where_the_first_cannot_have_come(
     [
         (-DAY, LEAST_BOOTS, LEAST_ROWS),
         (0 * DAY, LEAST_BOOTS, LEAST_ROWS),
-        (DAY, LEAST_BOOTS + 86_400, LEAST_ROWS + 8_640_000),
-        (3650 * DAY, LEAST_BOOTS + 315_360_000, MAX_ROWS),
+        (DAY, LEAST_BOOTS + 345_600, LEAST_ROWS + 8_640_000),
+        (3650 * DAY, LEAST_BOOTS + 1_261_440_000, MAX_ROWS),
     ],
 )
 def test_the_leap_grows_with_the_age_of_the_backup(passed: dt.timedelta, boots: int, rows: int) -> None:
     leap = Leap.over(passed)
     assert (leap.boots, leap.rows) == (boots, rows)
+
+
+def test_starts_are_numbered_behind_the_leap(backup: Path, tmp_path: Path) -> None:
+    restored = restore(backup, tmp_path / "new", NOW + DAY)
+    starts = ReservedStarts(tmp_path / "new", 0)
+    assert starts.next(CORE) == restored.boots + 1
+    assert starts.next(SNMP) == restored.leap.boots + 1
 
 
 def test_a_folder_that_is_not_empty_is_kept_as_it_is(backup: Path, state: StateFolder) -> None:

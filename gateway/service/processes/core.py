@@ -180,10 +180,11 @@ async def _run_locked(
     log_plain_text(loaded.settings, lambda key: not served and not key.startswith("agents."))
     _check_log(loaded, state, lifeline.start)
     _log_limits(state)
+    before = state.start_before(lifeline.start or state.highest_start + 1)
     epoch = count_start(state, index, lifeline.start)
     last = await asyncio.to_thread(_last_state, loaded)
     recorded = await asyncio.to_thread(recorded_before, loaded, state.identity, last)
-    core = _Core(loaded, state, index, clock, epoch, last, recorded)
+    core = _Core(loaded, state, index, clock, (before, epoch), last, recorded)
     core.add_sources(last, lifeline.metrics, served)
     del last  # its objects take 2 kB each, and sources and the event log release what they have read again
     core.subscribe()
@@ -223,7 +224,7 @@ class _Core:
         state: the state folder, locked.
         index: the instance index.
         clock: of the gateway.
-        epoch: the number of this start.
+        starts: the numbers of the core before, and of this start.
         last: the states of sources when the log ended; ``None`` if there are none.
         recorded: what else the log says of the time before.
     """
@@ -234,11 +235,13 @@ class _Core:
         state: StateFolder,
         index: InstanceIndex,
         clock: Clock,
-        epoch: int,
+        starts: tuple[int, int],
         last: LastState | None,
         recorded: RecordedBefore,
     ) -> None:
-        self._loaded, self._state, self._index, self._clock, self._epoch = loaded, state, index, clock, epoch
+        self._loaded, self._state, self._index, self._clock = loaded, state, index, clock
+        before, epoch = starts
+        self._epoch = epoch
         known = load_with_overrides(loaded.mapping_files, loaded.override_files)
         self._mappings = known.mappings
         patterns = [pattern for mapping in self._mappings.values() for pattern in secret_patterns(mapping)]
@@ -265,6 +268,7 @@ class _Core:
         self._counts = EventCounts(
             state.path / EVENT_COUNTS,
             epoch,
+            before,
             logged=loaded.settings.log.enabled,
             was_paused=self._log_alarm.was_raised,
             in_log=recorded.events.made,

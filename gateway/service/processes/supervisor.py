@@ -42,7 +42,6 @@ from gateway.service.processes.lifeline import (
 from gateway.service.processes.stop_signals import ends_with_terminal, stop_signals, survive_other_signals
 from gateway.service.processes.systemd import MODULE, ServiceManager
 from gateway.shipped_files import version
-from gateway.snmp.v3.engine import next_boots
 from gateway.starts import ReservedStarts
 from gateway.tasks import until_one_ends
 
@@ -667,7 +666,7 @@ async def run_gateway(
     state_lock: int,
     sockets: Mapping[str, Path],
     again: Sequence[str],
-    state: Path,
+    numbers: ReservedStarts,
 ) -> bool:
     """Run the processes until SIGINT, SIGTERM, the end of the process that started us, or other code.
 
@@ -678,19 +677,15 @@ async def run_gateway(
         state_lock: descriptor of the state folder's lock.
         sockets: the paths of the sockets on which processes listen, by their names.
         again: the command of the gateway that begins in its place when other code was installed.
-        state: the state folder.
+        numbers: gives the starts of processes their numbers; those that are left are given back at the end.
 
     Returns:
         Whether other code was installed, which is to begin in the place of this process.
 
     Raises:
-        CommandError: one of them could not do its work from the very start, a socket cannot be made, the
-            address of the metrics is taken, or starts cannot be numbered.
+        CommandError: one of them could not do its work from the very start, a socket cannot be made, or the
+            address of the metrics is taken.
     """
-    try:
-        numbers = ReservedStarts(state, next_boots(0, time.time_ns()))
-    except OSError as error:
-        raise CommandError(ExitCode.STATE, str(error)) from error
     manager = ServiceManager.of_environment()
     async with AsyncExitStack() as beside:
         beside.callback(numbers.close)

@@ -9,7 +9,8 @@ from typing import Final
 from gateway.durable_files import create_durably, has_content, replaced_durably
 from gateway.eventlog.audit_statements import AuditKey, KeyFileError
 from gateway.file_owners import as_owner, reason_of
-from gateway.state_folder import RESTORE, StateError, StateFolder
+from gateway.starts import RESTORE
+from gateway.state_folder import StateError, StateFolder
 
 KEY_FILE: Final = "audit-key.pem"
 """Its name in the folder of secrets."""

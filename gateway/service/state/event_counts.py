@@ -67,6 +67,7 @@ class EventCounts:
     Args:
         path: the file.
         epoch: the epoch of the core.
+        before: the epoch of the core before it (`gateway.starts.start_before`); 0 for none.
         logged: it writes the event log, which then says how many events it made, but for the last moments.
         was_paused: a former core could not write the event log when it ended.
         in_log: the numbers of former cores that the log has.
@@ -76,13 +77,22 @@ class EventCounts:
     """
 
     def __init__(
-        self, path: Path, epoch: int, *, logged: bool, was_paused: bool, in_log: Mapping[int, int]
+        self,
+        path: Path,
+        epoch: int,
+        before: int,
+        *,
+        logged: bool,
+        was_paused: bool,
+        in_log: Mapping[int, int],
     ) -> None:
         self._path = path
         self._file: int | None = None
         self._noted = 0
         machine = _machine()
-        self.former = _former(path, epoch, machine, logged=logged, was_paused=was_paused, in_log=in_log)
+        self.former = _former(
+            path, epoch, before, machine, logged=logged, was_paused=was_paused, in_log=in_log
+        )
         cores = Cores(epoch, machine, logged, dict(self.former.numbers), self.former.uncertain)
         try:
             write_durably(path, f"{_first_line(0)}{msgspec.json.encode(cores).decode()}\n")
@@ -130,7 +140,14 @@ def _first_line(number: int, *, ended: bool = False) -> str:
 
 
 def _former(
-    path: Path, epoch: int, machine: str, *, logged: bool, was_paused: bool, in_log: Mapping[int, int]
+    path: Path,
+    epoch: int,
+    before: int,
+    machine: str,
+    *,
+    logged: bool,
+    was_paused: bool,
+    in_log: Mapping[int, int],
 ) -> EventsMade:
     numbers, uncertain = dict(in_log), 0
     # What the log has of a core is all that it made, but for the last moments.
@@ -141,7 +158,7 @@ def _former(
         for each, made in {**cores.former, cores.epoch: counted}.items():
             numbers[each] = max(made, numbers.get(each, 0))
         uncertain = cores.uncertain
-        if cores.epoch == epoch - 1:
+        if cores.epoch == before:
             is_exact = has_ended or (machine != "" and cores.machine == machine)
             is_known = is_exact or (cores.logged and not was_paused)
     if not is_known and epoch > 1:

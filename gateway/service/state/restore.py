@@ -20,7 +20,7 @@ from pathlib import Path
 from gateway.durable_files import PRIVATE, sync_folder, write_durably
 from gateway.inventory.instances import InstanceIndex
 from gateway.service.state.backup import INDEX, REQUIRED, Backup, Manifest, open_backup
-from gateway.starts import skip_starts
+from gateway.starts import RESERVED, skip_starts
 from gateway.state_folder import (
     AGENTS,
     MAX_BOOTS,
@@ -33,7 +33,16 @@ from gateway.state_folder import (
 )
 
 LEAST_BOOTS, LEAST_ROWS, LEAST_SOURCES = 100_000, 1_000_000, 1_000
-"""The least numbers that are skipped, even with a wrong clock: a day of one start each second, and so on."""
+"""The least numbers that are skipped, even with a wrong clock.
+
+The starts are those of seven hours in which the gateway is killed every `RUN_SECONDS`.
+"""
+
+RUN_SECONDS = 5
+"""The least seconds of a run of the gateway that is killed and started again, as service managers do it.
+
+It leaves the numbers unused that it had reserved (`gateway.starts.RESERVED`).
+"""
 
 ROWS_A_SECOND = 100
 """Rows of one class that are skipped for each second since the backup.
@@ -64,7 +73,7 @@ class Leap:
         """
         seconds = max(0, int(time.total_seconds()))
         return cls(
-            boots=LEAST_BOOTS + seconds,  # a core that dies at once is started less than once a second
+            boots=LEAST_BOOTS + RESERVED * seconds // RUN_SECONDS,
             rows=min(LEAST_ROWS + ROWS_A_SECOND * seconds, MAX_ROWS),
             sources=LEAST_SOURCES + seconds // _SECONDS_AN_HOUR,
         )

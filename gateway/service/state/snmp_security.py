@@ -21,8 +21,8 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.v3.algorithms import AUTHENTICATION_PROTOCOLS, PRIVACY_PROTOCOLS
 from gateway.snmp.v3.engine import MAX_COUNT, RANDOM_OCTETS, new_engine_id, next_boots
 from gateway.snmp.v3.users import SecurityLevel, User
-from gateway.starts import ENGINE
-from gateway.state_folder import RESTORE, StateError, StateFolder
+from gateway.starts import ENGINE, RESTORE
+from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import StrictModel
 
 log = structlog.get_logger(__name__)

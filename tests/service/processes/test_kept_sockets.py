@@ -20,6 +20,7 @@ from gateway.config.files import load_configuration
 from gateway.local_sockets import file_at
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.kept_sockets import note_feed_place
+from gateway.starts import RESERVED
 from gateway.state_folder import FEED_PLACE, StateFolder
 from tests.components import hosts
 from tests.components.command_line import Site, amqp_gateway, new_site, running
@@ -143,7 +144,7 @@ def test_a_gateway_that_was_killed_leaves_a_socket_that_the_next_start_replaces(
             assert answers(site)
             if is_killed:
                 gateway.process.kill()
-    assert site.state.boots == 2
+    assert site.state.boots == RESERVED + 1
     assert not path.exists()
 
 

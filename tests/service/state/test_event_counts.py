@@ -15,10 +15,14 @@ from gateway.service.state.event_counts import EventCounts, EventsMade
 _MADE: list[EventCounts] = []
 
 
-def counts(path: Path, epoch: int, in_log: Mapping[int, int] | None = None, **log: bool) -> EventCounts:
+def counts(
+    path: Path, epoch: int, in_log: Mapping[int, int] | None = None, before: int | None = None, **log: bool
+) -> EventCounts:
     """Return the file of a core whose log is off, unless ``log`` says something else."""
     settings = {"logged": False, "was_paused": False, **log}
-    _MADE.append(EventCounts(path, epoch, **settings, in_log=in_log or {}))
+    _MADE.append(
+        EventCounts(path, epoch, epoch - 1 if before is None else before, **settings, in_log=in_log or {})
+    )
     return _MADE[-1]
 
 
@@ -97,6 +101,11 @@ def test_a_file_that_is_damaged_or_missing_says_nothing(path: Path, content: str
 def test_a_core_between_two_that_could_not_write_is_not_known(path: Path) -> None:
     counts(path, 1).note(7)
     assert counts(path, 3).former == EventsMade({1: 7, 2: 0}, uncertain=2)
+
+
+def test_the_numbers_are_exact_after_a_run_that_left_numbers_of_starts_out(path: Path) -> None:
+    counts(path, 1).note(7)
+    assert counts(path, 21, before=1).former == EventsMade({1: 7})
 
 
 def test_a_disk_that_refuses_makes_the_number_unknown_and_nothing_else(

@@ -25,7 +25,6 @@ from gateway.service.state.report import StateReport, report
 from gateway.snmp.ber import dotted, parse_oid
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.oid_registry import DEFAULT_ROOT
-from gateway.starts import highest_start
 from gateway.state_folder import LOG_PLACE, StateError, StateFolder
 
 OLDEST_JAVA: Final = 11
@@ -66,11 +65,10 @@ def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateRep
     findings += _limits(loaded.state_folder)
     if loaded.settings.log.enabled:
         # Of a gateway that runs, this is what its next start will find.
-        start = highest_start(loaded.state_folder, state.boots) + 1
-        owner = LogOwner(state.identity, start, loaded.state_folder / LOG_PLACE)
         try:
-            check_owner(loaded.log_folder, owner)
-        except EventLogError as error:
+            start = StateFolder(loaded.state_folder).highest_start + 1
+            check_owner(loaded.log_folder, LogOwner(state.identity, start, loaded.state_folder / LOG_PLACE))
+        except (StateError, EventLogError) as error:
             findings.append(Finding("state", Level.PROBLEM, str(error)))
     return findings, state
 
