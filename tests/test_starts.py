@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,7 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from gateway.config.snmp import SnmpSettings
+from gateway.service.processes import snmp_users
+from gateway.service.processes.snmp_users import SnmpSecurity
 from gateway.service.state.snmp_security import read_engine, start_engine
+from gateway.snmp.v3.engine import Engine
 from gateway.starts import (
     CORE,
     ENGINE,
@@ -27,6 +33,7 @@ from gateway.starts import (
 )
 from gateway.state_folder import StateError, StateFolder
 from tests.components.full_disk import full_disk
+from tests.components.waiting import DEADLINE
 
 
 def given_of(starts: ReservedStarts, process: str, count: int) -> list[int]:
@@ -97,6 +104,24 @@ def test_an_engine_with_reserved_boots_starts_on_a_disk_that_takes_nothing(tmp_p
     assert (first.boots, second.boots, second.engine_id) == (70, 71, first.engine_id)
     assert [(line["event"], line["start"]) for line in logs] == [("start-not-noted", 71)]
     assert read_engine(state, 8072).boots == 70
+
+
+async def test_an_engine_notes_its_start_when_the_disk_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snmp_users, "NOTE_SECONDS", 0.01)
+    state = StateFolder.create(tmp_path / "state")
+    read_engine(state, 8072)
+    with full_disk(), capture_logs():
+        stored = start_engine(state, 8072, 10**9, 71)
+        engine = Engine(bytes.fromhex(stored.engine_id), stored.boots, time.monotonic_ns)
+        noting = asyncio.create_task(SnmpSecurity(engine, stored, SnmpSettings(), {}).note_start(state))
+        await asyncio.sleep(0)
+        assert read_engine(state, 8072).boots == 0
+    with capture_logs() as logs:
+        await asyncio.wait_for(noting, DEADLINE)
+    assert read_engine(state, 8072) == stored
+    assert [(line["event"], line["start"]) for line in logs] == [("start-noted", 71)]
 
 
 @pytest.mark.parametrize(

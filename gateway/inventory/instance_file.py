@@ -147,7 +147,12 @@ def explanation(path: Path, error: Exception) -> InstanceIndexError:
 
 def _needed_access(path: Path) -> int:
     """Return the rights that a file needs; on a read-only disk no user has that of writing."""
-    return os.R_OK if os.statvfs(path).f_flag & os.ST_RDONLY else os.R_OK | os.W_OK
+    return os.R_OK if is_read_only(path) else os.R_OK | os.W_OK
+
+
+def is_read_only(path: Path) -> bool:
+    """Return whether the file system of a file takes no changes."""
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 _CHECK = "see to space on the disk and to the rights of file and folder"

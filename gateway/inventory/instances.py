@@ -28,7 +28,10 @@ from gateway.inventory.instance_file import (
     FAILURES,
     IndexNotWrittenError,
     InstanceIndexError,
+    connect,
+    explained,
     explanation,
+    is_read_only,
     open_index,
     sync,
 )
@@ -140,6 +143,7 @@ class InstanceIndex:
         self._changes = 0
         self._failure: InstanceIndexError | None = None
         self._database = with_room(reserve, lambda: open_index(path, must_exist=must_exist), is_not_written)
+        self._was_read_only = is_read_only(path)
         if reserve is not None and reserve.is_in_use:
             self.disk = DiskState.RESERVE
         if self._lacks_reserve():
@@ -158,6 +162,14 @@ class InstanceIndex:
     def reserve_left(self) -> int:
         """The bytes that are left of the reserve for a full disk."""
         return 0 if self._reserve_file is None else self._reserve_file.left
+
+    @property
+    def is_left_read_only(self) -> bool:
+        """Whether the disk takes changes now, and was read-only when the file was opened.
+
+        Nothing more is written: SQLite only reads a file of which this process has such a connection.
+        """
+        return self._was_read_only and not is_read_only(self._path)
 
     def leave_room_for_starts(self) -> None:
         """Leave the last of the reserve to the starts that follow: this one is counted."""
@@ -205,6 +217,16 @@ class InstanceIndex:
         )
         for key, block in blocks.items():
             block.reserved = marks[key]
+        self.commit()
+
+    def note_start(self, boot: int) -> None:
+        """Note a start that `start` could not: it is on the disk when this returns.
+
+        Raises:
+            IndexNotWrittenError: the disk takes nothing.
+        """
+        self._refuse_in_trouble()
+        self._write(lambda: self._change("UPDATE about SET boot = ?", (boot,)))
         self.commit()
 
     def source_number(self, name: str) -> int:
@@ -482,6 +504,11 @@ class InstanceIndex:
     def close(self) -> None:
         """Commit and close; after a failure, close."""
         try:
+            if self._failure is None and self.is_left_read_only:
+                self._database.close()
+                with explained(self._path):
+                    self._database = connect(self._path)
+                self.trouble = ""
             if self._failure is None:
                 self.commit()
         finally:

@@ -12,11 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gateway.config.files import load_configuration
 from gateway.demo.broker import PrivateBroker
 from gateway.durable_files import FOR_STARTS
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.processes.kept_sockets import note_feed_place
 from gateway.state_folder import StateFolder
 from tests.cli.conftest import ShownGateway, running_gateway
+from tests.components.command_line import COMMAND, new_site, running
 from tests.components.full_disk import small_disk, small_ext4_disk
 from tests.components.waiting import wait_until
 from tests.hypothesis_profiles import PROVING
@@ -154,3 +157,35 @@ def test_on_a_disk_that_was_turned_read_only_new_objects_wait_unshown(
         for noted, (name, given) in zip(before, numbers.items(), strict=True):
             assert len(given) >= (3 if PROVING else 2), name
             assert sorted({noted, *given}) == [noted, *given], "no number is used twice, and they ascend"
+
+
+WITH_LOCK = 'lock=$1; shift; exec "$@" --state-lock 9 9< "$lock"'
+"""A shell's command: a program with the lock of a state folder, as a supervisor hands it on."""
+
+
+def test_a_core_that_began_on_a_read_only_disk_ends_for_another_when_it_can_be_written(
+    tmp_path: Path,
+) -> None:
+    """It could not open its event log, and its index only to read."""
+    with small_disk(tmp_path / "state", 24 << 20) as disk:
+        site = new_site(tmp_path)
+        site.configure()
+        note_feed_place(load_configuration(site.configuration))
+        words = ("process", "core", "--config", site.configuration)
+        program = ("sh", "-c", WITH_LOCK, "sh", disk.folder / "LOCK", *COMMAND)
+        with running(*words, log=tmp_path / "first") as first:
+            first.ready()
+            first.process.kill()
+        disk.remount("ro")
+        with running(*words, "--start", "2", log=tmp_path / "second", program=program) as second:
+            second.ready()
+            assert "start-not-noted" in [line["event"] for line in second.log]
+            assert site.state.boots == 1
+            disk.remount("rw")
+            ended = second.ended()
+        assert (ended.code, ended.reported) == (ExitCode.AGAIN, [])
+        with running(*words, "--start", "3", log=tmp_path / "third", program=program) as third:
+            third.ready()
+            assert site.state.boots == 3
+            assert not {"start-not-noted", "event-log-failed"} & {line["event"] for line in third.log}
+            assert third.terminate().code is ExitCode.OK

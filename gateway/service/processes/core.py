@@ -107,6 +107,9 @@ log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
 
+NOTE_SECONDS = 5.0
+"""Seconds after which it is tried again to note a start that the disk did not take."""
+
 _LOOK_SECONDS = 0.05
 """Seconds between two looks at whether operations are under way, when the core is to end."""
 
@@ -133,7 +136,8 @@ async def run_core(
 
     Raises:
         CommandError: it cannot work with this configuration or state; ``AGAIN`` where a reload changed the
-            mappings, so that the core is to run again with those that the state folder has.
+            mappings, so that the core is to run again with those that the state folder has, and where it
+            began on a read-only disk that takes changes now.
     """
     needs_upkeep = asyncio.Event()
     try:
@@ -203,6 +207,9 @@ async def _run_locked(
             core.until_other_mappings(),
         )
         core.notice_standstill()
+    if index.is_left_read_only:
+        log.info("core-starts-again", reason="the disk of the state folder takes changes again")
+        raise CommandError(ExitCode.AGAIN, "")
     if core.has_other_mappings:
         log.info("core-starts-again", reason="mappings or override files were changed")
         raise CommandError(ExitCode.AGAIN, "")
@@ -550,6 +557,7 @@ class _Core:
             self._go_on(),
             keep_index(self._index, self._clock, needs_upkeep),
             self._keep_event_log(),
+            self._note_start(),
             self._sign_heads(),
             self._certificates.run(),
             *(run() for run in self._sources),
@@ -560,6 +568,16 @@ class _Core:
         if self._event_log is not None:
             await self._event_log.run(self._publish_log_state)
         self._publish_log_state(OFF)
+        await asyncio.get_running_loop().create_future()
+
+    async def _note_start(self) -> None:
+        """Note this start as soon as the disk takes it, where it did not take it in both places before."""
+        while self._state.boots != self._epoch:
+            await asyncio.sleep(NOTE_SECONDS)
+            with contextlib.suppress(IndexNotWrittenError, StateError):
+                self._index.note_start(self._epoch)
+                self._state.note_boot(self._epoch)
+                log.info("start-noted", start=self._epoch)
         await asyncio.get_running_loop().create_future()
 
     async def _sign_heads(self) -> None:

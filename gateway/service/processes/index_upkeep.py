@@ -25,7 +25,7 @@ FORGET_SECONDS, FORGET_SOON_SECONDS, FORGOTTEN_AT_ONCE = 3600.0, 0.1, 500
 
 
 async def keep_index(index: InstanceIndex, clock: Clock, needed: asyncio.Event) -> None:
-    """Maintain the index until cancelled.
+    """Maintain the index until cancelled, or until its file has to be opened again (`is_left_read_only`).
 
     Args:
         index: in use on this loop.
@@ -46,6 +46,8 @@ async def _keep_on_disk(index: InstanceIndex, needed: asyncio.Event) -> None:
                 await needed.wait()
         needed.clear()
         index.check()
+        if index.is_left_read_only:
+            return
         upkeep = index.upkeep()
         if upkeep is not None:
             try:

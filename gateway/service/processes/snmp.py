@@ -123,7 +123,7 @@ class _Agent:
         self, loaded: LoadedConfiguration, state: StateFolder, clock: Clock, start: int | None
     ) -> None:
         settings, self._settings = loaded.settings, loaded.settings.snmp
-        self._loaded = loaded
+        self._loaded, self._state = loaded, state
         # Without writers nothing needs mappings, which take some megabytes.
         self._secrets = CommandSecrets(loaded) if self._settings.all_writers else None
         self._files = ClientFiles(loaded, state)
@@ -326,13 +326,17 @@ class _Agent:
     async def run(self) -> None:
         """Serve requests and send notifications until one of the parts fails."""
         sending = self._notifications.run(self._link.past_events)
-        await until_one_ends(self._link.run(), self._tick(), sending, self._report())
+        await until_one_ends(self._link.run(), self._tick(), sending, self._report(), self._note_start())
 
     async def close(self) -> None:
         """Close the sockets, after commands and notifications under way have ended."""
         self._server.close()
         await self._commands.close()
         await self._notifications.close()
+
+    async def _note_start(self) -> None:
+        await self._security.note_start(self._state)
+        await asyncio.get_running_loop().create_future()
 
     async def _report(self) -> None:
         """Report refused attempts until cancelled; then their numbers, if the core still takes them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import time
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from gateway.service.state.snmp_security import (
     StoredEngine,
     StoredKeys,
     enterprise_of,
+    note_engine,
     read_engine,
     read_users,
     start_engine,
@@ -29,7 +31,7 @@ from gateway.snmp.requests import NextVersion
 from gateway.snmp.v3.engine import Engine
 from gateway.snmp.v3.rights import AccessOf
 from gateway.snmp.v3.users import SecurityLevel, User
-from gateway.state_folder import StateFolder
+from gateway.state_folder import StateError, StateFolder
 
 if TYPE_CHECKING:
     from gateway.service.processes.snmp_messages import SecuredMessages
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from gateway.snmp.v3.remote import RemoteEngine
 
 log = structlog.get_logger(__name__)
+
+NOTE_SECONDS = 5.0
+"""Seconds after which it is tried again to note a start that the disk did not take."""
 
 LEVELS: Mapping[str, SecurityLevel] = {
     "noAuthNoPriv": SecurityLevel.NO_AUTH_NO_PRIV,
@@ -51,6 +56,7 @@ class SnmpSecurity:
 
     Args:
         engine: the engine.
+        stored: what is kept of it, with this start.
         settings: the settings of SNMP, with the users.
         keys: the kept keys of each user, for this engine and others.
 
@@ -62,9 +68,14 @@ class SnmpSecurity:
     """
 
     def __init__(
-        self, engine: Engine, settings: SnmpSettings, keys: Mapping[str, Sequence[StoredKeys]]
+        self,
+        engine: Engine,
+        stored: StoredEngine,
+        settings: SnmpSettings,
+        keys: Mapping[str, Sequence[StoredKeys]],
     ) -> None:
         self.engine = engine
+        self._stored = stored
         self.missing = MissingKeys()
         self._late: SecuredMessages | None = None
         self._informs: dict[tuple[str, str], SecuredInforms] = {}
@@ -81,6 +92,18 @@ class SnmpSecurity:
             informs.use(self._kept(user), self._level(user))
         for name, reason in self.refused.items() - former.items():
             log.warning("snmp-user-cannot-log-in", user=name, reason=reason)
+
+    async def note_start(self, state: StateFolder) -> None:
+        """Note this start as soon as the disk takes it, where it could not when the engine started."""
+        while True:
+            try:
+                was_owed = note_engine(state, self._stored)
+            except StateError:
+                await asyncio.sleep(NOTE_SECONDS)
+            else:
+                break
+        if was_owed:
+            log.info("start-noted", start=self._stored.boots)
 
     def version_3(self, access: AccessOf) -> NextVersion:
         """Return what a responder of version 3 needs."""
@@ -166,7 +189,7 @@ def _begun(stored: StoredEngine) -> StoredEngine:
 
 def _security(settings: SnmpSettings, state: StateFolder, stored: StoredEngine, started: int) -> SnmpSecurity:
     engine = Engine(bytes.fromhex(stored.engine_id), stored.boots, time.monotonic_ns, started)
-    return SnmpSecurity(engine, settings, read_users(state))
+    return SnmpSecurity(engine, stored, settings, read_users(state))
 
 
 def users_of(

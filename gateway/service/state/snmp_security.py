@@ -130,15 +130,32 @@ def start_engine(state: StateFolder, enterprise: int, now: int, reserved: int | 
     """
     stored = read_engine(state, enterprise)
     started = stored.model_copy(update={"boots": reserved or next_boots(stored.boots, now), "started": now})
+    try:
+        note_engine(state, started)
+    except StateError as error:
+        if reserved is None:
+            raise
+        log.warning("start-not-noted", start=reserved, reason=str(error))
+    return started
+
+
+def note_engine(state: StateFolder, started: StoredEngine) -> bool:
+    """Note a start of the engine, which is on the disk when this returns.
+
+    Returns:
+        Whether it was not noted before.
+
+    Raises:
+        StateError: the file cannot be read or written.
+    """
     path = state.path / ENGINE
     try:
-        write_durably(path, _text(started))
+        is_owed = _read(path, StoredEngine) != started
+        if is_owed:
+            write_durably(path, _text(started))
     except OSError as error:
-        reason = f"{path}: cannot be written: {reason_of(error, state.path)}"
-        if reserved is None:
-            raise StateError(reason) from error
-        log.warning("start-not-noted", start=reserved, reason=reason)
-    return started
+        raise StateError(f"{path}: cannot be written: {reason_of(error, state.path)}") from error
+    return is_owed
 
 
 def read_users(state: StateFolder) -> Mapping[str, Sequence[StoredKeys]]:

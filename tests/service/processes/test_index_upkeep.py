@@ -204,24 +204,56 @@ os._exit(0)
 """
 
 
-def test_where_a_core_was_killed_another_starts_on_a_read_only_disk(tmp_path: Path) -> None:
-    """Known objects keep their rows, ends have numbers, and what is new waits."""
+def row_of_killed(state: StateFolder) -> str:
+    """Let a process begin and number an object, and end as by a kill; return the number."""
+    command = [sys.executable, "-c", KILLED, state.path]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603  our own
+
+
+async def test_where_a_core_was_killed_another_starts_on_a_read_only_disk(tmp_path: Path) -> None:
+    """Known objects keep their rows, ends have numbers, and what is new waits.
+
+    When the disk can be written, nothing of it is lost for the next core, which has to open the file again.
+    """
     with small_disk(tmp_path / "disk", 16 << 20) as disk:
         state = StateFolder.create(disk.folder / "state")
-        killed = subprocess.run(  # noqa: S603  our own
-            [sys.executable, "-c", KILLED, state.path], check=True, capture_output=True, text=True
-        )
+        row = int(await asyncio.to_thread(row_of_killed, state))
         disk.remount("ro")
-        with closing(InstanceIndex(state.instances, must_exist=True)) as index, capture_logs() as logs:
+        needed = asyncio.Event()
+        kept_index = closing(InstanceIndex(state.instances, must_exist=True, needs_upkeep=needed.set))
+        with kept_index as index, capture_logs() as logs:
             assert count_start(state, index, 2) == 2
-            assert index.durable_row(1, "c", "known") == int(killed.stdout)
+            assert index.durable_row(1, "c", "known") == row
             ids = IdAllocator(state.identity, 2, index)
             assert ids.end() < ids.end()
             index.commit()
             with pytest.raises(IndexNotWrittenError, match="see to space on the disk"):
                 index.durable_row(1, "c", "new")
-        assert [(line["event"], line["start"]) for line in logs] == [("start-not-noted", 2)]
-        assert state.boots == 1
+            index.keep_alarm(1, alarm := ids.alarm(), "text")
+            index.commit()
+            assert state.boots == 1
+            disk.remount("rw")
+            await asyncio.wait_for(keep_index(index, SystemClock(), needed), DEADLINE)
+        assert ("start-not-noted", 2) in [(line["event"], line.get("start")) for line in logs]
+        with closing(InstanceIndex(state.instances, must_exist=True)) as index:
+            assert count_start(state, index, 3) == 3 == state.boots
+            assert index.alarms(1) == [(alarm, "text")]
+            assert index.durable_row(1, "c", "new") > row
+
+
+def test_a_start_that_a_full_disk_did_not_take_is_noted_later(state: StateFolder) -> None:
+    with closing(InstanceIndex(state.instances)) as index, capture_logs():
+        with full_disk():
+            assert count_start(state, index, 5) == 5
+            with pytest.raises(IndexNotWrittenError):
+                index.note_start(5)
+        upkeep = index.upkeep()
+        assert upkeep is not None
+        index.upkept(upkeep())
+        index.note_start(5)
+        state.note_boot(5)
+    with closing(InstanceIndex(state.instances)) as index:
+        assert count_start(state, index) == 6
 
 
 async def test_it_ends_when_it_is_asked_to_at_the_moment_at_which_it_is_needed(tmp_path: Path) -> None:
