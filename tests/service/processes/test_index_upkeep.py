@@ -206,8 +206,9 @@ os._exit(0)
 
 def row_of_killed(state: StateFolder) -> str:
     """Let a process begin and number an object, and end as by a kill; return the number."""
-    command = [sys.executable, "-c", KILLED, state.path]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603  our own
+    command = [sys.executable, "-c", KILLED, str(state.path)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603  our own
+    return done.stdout
 
 
 async def test_where_a_core_was_killed_another_starts_on_a_read_only_disk(tmp_path: Path) -> None:
