@@ -7,6 +7,7 @@ import json
 import pytest
 
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.starts import STARTS
 from tests.components.certificates import Authority
 from tests.components.command_line import Ended, Site, amqp_gateway
 from tests.components.ports import free_tcp_port
@@ -59,3 +60,13 @@ def test_metrics_with_tls_say_where_keys_of_tls_cannot_be_logged(site: Site) -> 
     assert ended.code is ExitCode.CONFIGURATION
     (reported,) = ended.reported
     assert reported.startswith("amqp-gateway: metrics: /proc/none/keys cannot be written")
+
+
+def test_where_numbers_of_starts_cannot_be_read_no_gateway_starts(site: Site) -> None:
+    site.configure()
+    (site.state.path / STARTS).write_text('{"core": "7"}')
+    for word in ("run", "doctor"):
+        ended = amqp_gateway(word, "--config", site.configuration)
+        place = f"{site.state.path}/starts: should have numbers from 0 to 2147483647: restore a backup"
+        assert place in ended.errors + ended.output, word
+        assert ended.code is (ExitCode.STATE if word == "run" else ExitCode.DIFFERENCE)
