@@ -42,7 +42,7 @@ from gateway.service.processes.lifeline import (
 from gateway.service.processes.stop_signals import ends_with_terminal, stop_signals, survive_other_signals
 from gateway.service.processes.systemd import MODULE, ServiceManager
 from gateway.shipped_files import version
-from gateway.starts import ReservedStarts
+from gateway.starts import ReservedStarts, StartsError
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -92,8 +92,9 @@ MAX_REFUSALS = 100
 
 _OTHERS = "(others)"
 
-_OF_THE_SYSTEM: Final = (OSError, RuntimeError, MemoryError, subprocess.SubprocessError)
-"""What the start of a process or thread raises where the system lacks something, or a program is replaced."""
+_OF_THE_SYSTEM: Final = (OSError, RuntimeError, MemoryError, subprocess.SubprocessError, StartsError)
+"""What the start of a process or thread raises where the system lacks something, a program is replaced, or no
+number is left, as after many starts on a disk that takes nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import pytest
 import structlog
 from structlog.typing import EventDict
 
+from gateway import starts
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading
 from gateway.service.processes import supervisor
@@ -160,8 +161,11 @@ async def test_each_is_ready_before_the_next_is_started(tmp_path: Path) -> None:
     assert second.lines() == []
 
 
-async def test_each_start_gets_a_number_also_on_a_disk_that_takes_nothing(tmp_path: Path) -> None:
-    """A process whose starts have no numbers gets none."""
+async def test_each_start_gets_a_number_also_on_a_disk_that_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process whose starts have no numbers gets none; what finds no number left waits for the disk."""
+    monkeypatch.setattr(starts, "RESERVED", 3)
     core, jmx = Diary(tmp_path / "core"), Diary(tmp_path / "jmx")
     state = tmp_path / "state"
     state.mkdir()
@@ -174,6 +178,9 @@ async def test_each_start_gets_a_number_also_on_a_disk_that_takes_nothing(tmp_pa
             given.append(psutil.Process(number).cmdline()[-2:])
             os.kill(number, signal.SIGKILL)
         other = psutil.Process(await jmx.has("ready")).cmdline()
+        (state / STARTS).rmdir()
+        number = await core.has("ready", 4)
+        assert psutil.Process(number).cmdline()[-2:] == ["--start", "4"]
     assert given == [["--start", "1"], ["--start", "2"], ["--start", "3"]]
     assert "--start" not in other
 
