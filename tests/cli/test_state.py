@@ -6,6 +6,7 @@ import json
 import stat
 import subprocess
 import sys
+import tarfile
 from contextlib import closing
 from pathlib import Path
 
@@ -156,8 +157,12 @@ def test_a_backup_of_a_running_gateway_is_restored_elsewhere(used: Site, tmp_pat
         in_use,
         f"{used.state.path}: is not empty; a new identity is made in a new or empty folder only",
     ]
+    with tarfile.open(file) as tar:
+        names = {*tar.getnames()} - {"manifest.json", "manifest.sha256"}
+    assert {"boots", "identity", "instances.sqlite3"} <= names
+    size = f"{len(names)} files, {file.stat().st_size:,} bytes"
     assert reported == [
-        f"{file}: gateway {used.state.identity}, started 2 times; 8 files, {file.stat().st_size:,} bytes",
+        f"{file}: gateway {used.state.identity}, started 2 times; {size}",
         "It contains secrets: protect it like the state folder.",
     ]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

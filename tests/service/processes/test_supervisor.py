@@ -54,6 +54,9 @@ if behaviour == "stops at start " + str(open(diary).read().count("started")):
 if behaviour == "spins at start " + str(open(diary).read().count("started")):
     while True:
         pass
+if behaviour.startswith("works until "):
+    while not os.path.exists(behaviour.removeprefix("works until ")):
+        time.sleep(0.001)
 if behaviour == "starts slowly":
     for _ in range(2000):
         time.sleep(0.001)
@@ -521,11 +524,15 @@ async def test_one_that_works_before_it_is_ready_is_given_the_time(
 ) -> None:
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(supervisor, "IDLE_LOOKS", 100)
+    enough = tmp_path / "enough"
     with structlog.testing.capture_logs() as logged:
-        async with supervised(plan(tmp_path, "first", "starts slowly")) as (supervising, _, line):
+        async with supervised(plan(tmp_path, "first", f"works until {enough}")) as (supervising, _, line):
+            await until(
+                lambda: "process-not-ready-yet" in {record["event"] for record in logged}, "it is said"
+            )
+            enough.touch()
             assert await asyncio.get_running_loop().sock_recv(line, 1) == READY
             assert not supervising.restarts
-    assert "process-not-ready-yet" in {record["event"] for record in logged}
     assert Diary(tmp_path / "first").words() == ["started", "ready", "ended"]
 
 
