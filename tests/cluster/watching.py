@@ -70,6 +70,18 @@ class ClusterWatch:
             if isinstance(record, ObjectRecord) and schemas[record.class_number].key.name == class_name
         }
 
+    def objects(self, class_name: str) -> list[ObjectRecord]:
+        """Return the present objects of a class, also those of one name."""
+        now = self._now()
+        numbers = {
+            record.number
+            for record in now
+            if isinstance(record, ClassRecord) and record.schema.key.name == class_name
+        }
+        return [
+            record for record in now if isinstance(record, ObjectRecord) and record.class_number in numbers
+        ]
+
     @property
     def identities(self) -> dict[str, tuple[int, int, int]]:
         """Class, row and time of creation of each durable object, by its stable name."""
@@ -127,8 +139,14 @@ class ClusterWatch:
 
 
 @asynccontextmanager
-async def watched(cluster: PrivateCluster, folder: Path) -> AsyncIterator[ClusterWatch]:
-    """Provide a source of kind rabbitmq that knows all nodes of ``cluster`` and has read everything."""
+async def watched(
+    cluster: PrivateCluster, folder: Path, event_ports: Sequence[int] = ()
+) -> AsyncIterator[ClusterWatch]:
+    """Provide a source of kind rabbitmq that knows all nodes of ``cluster`` and has read everything.
+
+    ``event_ports``: the ports at which it receives events, if they are not those of the nodes.
+    """
+    ports = event_ports or [node.ports.amqp for node in cluster.nodes]
     administrator = cluster.nodes[0].administrator
     (folder / "password").write_text(administrator.password)
     account = {"user": administrator.name, "password": {"file": "password"}}
@@ -136,7 +154,7 @@ async def watched(cluster: PrivateCluster, folder: Path) -> AsyncIterator[Cluste
         {
             "kind": "rabbitmq",
             "management": [node.management_url for node in cluster.nodes],
-            "events": {"url": [f"amqp://127.0.0.1:{node.ports.amqp}" for node in cluster.nodes]},
+            "events": {"url": [f"amqp://127.0.0.1:{port}" for port in ports]},
             **account,
             "writing": account,
             "budget": 0.5,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.mapping.paths import Json
 from gateway.mapping.rules import Mapping as MappingFile
@@ -25,7 +25,7 @@ from gateway.sources.rabbitmq.events import (
     completed_headers,
 )
 from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject
-from gateway.sources.rabbitmq.object_names import ObjectName, claims_to_be_own
+from gateway.sources.rabbitmq.object_names import ObjectName, claims_to_be_own, plain_text
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 
@@ -113,7 +113,7 @@ class BrokerEvents:
         connection = plain.get("connection_name")
         if key in LOGIN_EVENTS and isinstance(connection, str):
             self._logins.began(connection)
-        event = self.reader.read(key, plain, received.time)
+        event = self._view.same_names.reported(self.reader.read(key, plain, received.time), plain)
         self._of_process(key, plain, event, time, now)
         match event:
             case Changed():
@@ -125,7 +125,9 @@ class BrokerEvents:
                 shown = self._view.shows(reading.name, event.document) and not again
                 if reading.name.class_name == "connection":
                     self._logins.opened(reading.name.leaf, own=not shown)
-                return EventOutcome(event, changes, self._raised(key, plain, time) if shown else [])
+                return EventOutcome(
+                    event, changes, self._raised(key, plain, time, of=reading.name) if shown else []
+                )
             case Deleted(name):
                 out_of_reach = self._view.failures.went_out_of_reach(name, plain)
                 if out_of_reach is not None:
@@ -133,7 +135,9 @@ class BrokerEvents:
                 known = self._view.known.ending(name)
                 shown = self._shows_end(name, plain, known)
                 changes = self._view.ended(event, now)
-                return EventOutcome(event, changes, self._raised(key, plain, time, known) if shown else [])
+                return EventOutcome(
+                    event, changes, self._raised(key, plain, time, known, of=name) if shown else []
+                )
         if self._kinds.repeats(key, plain):
             return EventOutcome(event)
         plain = completed_headers(key, plain)
@@ -193,12 +197,27 @@ class BrokerEvents:
         return self._logins.closed(name.leaf, readable_headers(plain), known=known is not None)
 
     def _raised(
-        self, key: str, plain: Mapping[str, Json], time: int, ended: KnownObject | None = None
+        self,
+        key: str,
+        plain: Mapping[str, Json],
+        time: int,
+        ended: KnownObject | None = None,
+        of: ObjectName | None = None,
     ) -> list[RaisedEvent]:
+        """Return the management events; ``of``: the object, if the broker's event is about one."""
+        shared = of.plain if of is not None and of.plain is not of else None
+
         def known(name: ObjectName) -> KnownObject | None:
+            name = of if of is not None and name == shared else name
             return ended if ended is not None and ended.name == name else self._view.known.get(name)
 
-        return self.maker.made(key, plain, time, known)
+        raised = self.maker.made(key, plain, time, known)
+        if shared is None or of is None:
+            return raised
+        return [
+            replace(one, arguments=tuple(of if value == shared else value for value in one.arguments))
+            for one in raised
+        ]
 
 
 MAX_LOGINS = 10_000
@@ -222,7 +241,7 @@ class Logins:
 
     def opened(self, connection: str, *, own: bool) -> None:
         """Note that a connection is open; ``own``: it is the gateway's, and is not reported."""
-        self._under_way.pop(connection, None)
+        self._under_way.pop(plain_text(connection), None)
         if own:
             _remember(self._own, connection)
         else:
@@ -236,8 +255,9 @@ class Logins:
             headers: the headers of the broker's event, in readable form.
             known: whether it is shown as an object.
         """
-        failed = connection in self._under_way
-        self._under_way.pop(connection, None)
+        login = plain_text(connection)
+        failed = login in self._under_way
+        self._under_way.pop(login, None)
         if connection in self._own:
             del self._own[connection]
             return False

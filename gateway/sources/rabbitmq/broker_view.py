@@ -48,6 +48,7 @@ from gateway.sources.rabbitmq.object_names import (
 )
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
+from gateway.sources.rabbitmq.same_names import DISTINGUISHED, Distinguished, SameNames
 
 WITHIN_VIRTUAL_HOST = frozenset({"queue", "exchange"})
 """Classes whose listings omit virtual hosts that may not be read. Connections are shown of all."""
@@ -103,6 +104,7 @@ class BrokerView:
         processes: objects by their Erlang process.
         without_event: new objects of which no event came.
         byte_names: gives names of listings their bytes back.
+        same_names: distinguishes connections of one name.
         withheld: classes that may not be read. Their events are ignored: they would show some of the objects
             as if they were all.
     """
@@ -135,6 +137,7 @@ class BrokerView:
         self._shown = ShownProperties()
         self.without_event = CreationsWithoutEvent()
         self.byte_names = ByteNames()
+        self.same_names = SameNames(readers, self.known, self.processes, self.nodes)
 
     def left(self, objects: Iterable[KnownObject], complete_until: int) -> list[KnownObject]:
         """Take the objects that were known before the gateway's start; return them without statistics.
@@ -148,7 +151,7 @@ class BrokerView:
         cluster_names: set[object] = set()
         former: list[KnownObject] = []
         counts: dict[str, Values] = {}
-        for known in objects:
+        for known in self.same_names.restored(objects):
             former.append(known)
             self.byte_names.learn(known.name.parts)
             if known.name.class_name == "node":
@@ -294,6 +297,11 @@ class BrokerView:
         name = reader.name_of(item)
         listing.unnamed += name is None
         restarted = ""
+        found = self._distinguished(listing, name, item)
+        if found is not None and found.alike:
+            listing.seen.update(found.alike)
+            return Taken([change for one in found.alike for change in self.known.unread_alone(one, now)])
+        name = name if found is None else found.name
         if name is not None:
             listing.seen.add(name)
             if self.is_overtaken(listing, name):
@@ -304,6 +312,7 @@ class BrokerView:
         measured = listing.class_name == "queue" and self.nodes.measuring and is_measured(item)
         worked_out = self._worked_out(listing, item, name)
         reading = reader.read(worked_out, measured=measured, lean=listing.lean)
+        reading = reading if found is None or reading is None else found.applied(reading, reader)
         ends = self._ended_with(restarted, now) if restarted else []
         if listing.class_name == "node" and name is not None:
             ends += self._ended_before(name.leaf, now)
@@ -325,6 +334,13 @@ class BrokerView:
         """Return whether an object of this name was known lately, or may have been refused."""
         known = self.known
         return bool(known.refused or known.ending(name) or known.ends.get(name))
+
+    def _distinguished(
+        self, listing: Listing, name: ObjectName | None, item: Mapping[str, Json]
+    ) -> Distinguished | None:
+        if name is None or name.class_name not in DISTINGUISHED:
+            return None
+        return self.same_names.listed(name, item, listing)
 
     def _noticed(
         self, listing: Listing, name: ObjectName, item: Mapping[str, Json], now: int

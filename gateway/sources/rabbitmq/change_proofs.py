@@ -70,12 +70,12 @@ _COLLECTIONS: Final = {"policy": "policies"}
 
 def own_path(name: ObjectName) -> str:
     """Return the path below ``/api/`` of an object of a class of `_INDEXES`."""
-    match name.class_name, name.parts:
+    match name.class_name, name.plain.parts:
         case "binding", (host, source, kind, destination, key):
             return path_of("bindings", host, "e", source, kind[:1], destination, key)
         case "parameter", (host, component, leaf):
             return path_of("parameters", component, host, leaf)
-    return path_of(_COLLECTIONS.get(name.class_name, f"{name.class_name}s"), *name.parts)
+    return path_of(_COLLECTIONS.get(name.class_name, f"{name.class_name}s"), *name.plain.parts)
 
 
 def as_meant(
@@ -98,7 +98,7 @@ def as_meant(
         raise CallFailedError(Status.UNKNOWN_OBJECT, "the broker has no such object: nothing was sent")
     document = found if isinstance(found, Mapping) else {}
     listed = (document.get(key) for key in index)
-    if not all(map(is_listed_as, name.parts, listed)):
+    if not all(map(is_listed_as, name.plain.parts, listed)):
         raise CallFailedError(
             Status.EXCEPTION,
             f"nothing was sent: the management API answers with something else than {name}: does a proxy in"
@@ -114,8 +114,7 @@ def as_meant(
 def nodes_of_connection(name: str) -> Generator[Lookup, Json, list[str]]:
     """Read the nodes of all connections of a name; empty if that cannot be read.
 
-    A node has one of a name at most. Behind proxies that report the client's address and port (PROXY
-    protocol) two nodes of a cluster may have one each.
+    Behind proxies that report the client's address and port (PROXY protocol) several may have it.
     """
     answer = yield from _asked(f"{page_by_name('connections', name)}&columns=name,node")
     items, _ = page_of(Document(answer)) or ([], True)

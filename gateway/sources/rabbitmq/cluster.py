@@ -29,6 +29,8 @@ NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "queue": QUEUE_COLUMNS,
     "vhost": ("cluster_state",),
     "connection": ("user", "type", "protocol", "client_properties"),
+    "consumer": ("channel_details.node",),
+    **dict.fromkeys(("streamConsumer", "streamPublisher"), ("connection_details.node",)),
     **FORWARDER_COLUMNS,
 }
 """Columns of a listing that the source itself needs, whether or not the mapping shows them."""

@@ -22,7 +22,12 @@ from gateway.sources.rabbitmq.event_headers import (
     table_of_texts,
 )
 from gateway.sources.rabbitmq.listing import completed_binding
-from gateway.sources.rabbitmq.object_names import ObjectName, connection_of_channel, is_shown_component
+from gateway.sources.rabbitmq.object_names import (
+    ObjectName,
+    connection_of_channel,
+    is_shown_component,
+    plain_text,
+)
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
 
 EVENT_EXCHANGE = "amq.rabbitmq.event"
@@ -252,7 +257,9 @@ class EventReader:
             case "queue", "type":
                 return lambda value: _QUEUE_TYPES.get(value or "") if isinstance(value, str | None) else None
             case _, "owner_pid":
-                return lambda value: self._names.connection_of(value) if isinstance(value, str) else None
+                return lambda value: (
+                    _plain(self._names.connection_of(value)) if isinstance(value, str) else None
+                )
             case _, "host" | "peer_host":
                 return lambda value: address_of_text(value) if isinstance(value, str) else value
             case _, "protocol":
@@ -281,7 +288,7 @@ class EventReader:
                 return channel
             case "connectionObject":
                 return connection
-        return lambda process: channel(process) or connection(process)
+        return lambda process: _plain(channel(process) or connection(process))
 
     def _table(self, value: Json) -> Json:
         if not isinstance(value, list):
@@ -298,6 +305,10 @@ def bound(headers: Mapping[str, object]) -> Bound | None:
     if isinstance(exchange, str) and isinstance(key, str) and isinstance(virtual_host, str):
         return Bound(virtual_host, exchange, key)
     return None
+
+
+def _plain(name: str | None) -> str | None:
+    return None if name is None else plain_text(name)
 
 
 def _place(document: dict[str, Json], steps: tuple[Step, ...], value: Json) -> None:

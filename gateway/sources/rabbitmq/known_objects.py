@@ -652,7 +652,13 @@ class KnownObjects(FormerObjects):
         if reading.name.class_name in WITHOUT_TIME:
             number = self.ends.next_number(reading.name)
         else:
-            number = object_number(reading.name, distinction, on)
+            # With times or owners of their own, objects of one name differ already. So a name that others had
+            # is the same object's after a restart, when they are gone.
+            number = object_number(reading.name.plain, distinction, on)
+            if reading.name.plain is not reading.name and any(
+                one.number == number for one in objects.values()
+            ):
+                number = object_number(reading.name, distinction, on)
             if not distinction and self.ends.has_used(number):
                 number = object_number(reading.name, now)
         is_next = self.ends.get(reading.name) is not None  # what depends on the name is its predecessor's

@@ -39,6 +39,7 @@ class Listing:
         early: events that happened before it are still to come; known values stay unchanged until then.
         unreadable: the objects whose documents lack something that every object has.
         ambiguous: the objects that one page showed twice, with different values.
+        twice: the names that one page showed of several connections.
         unnamed: the number of documents without a name, and of virtual hosts that it lacks although they may
             be read: any object that seems to be lacking may be among these.
         unlisted: the number of objects that it lacks, as the one before, although others of these exist, or
@@ -58,6 +59,7 @@ class Listing:
     early: bool = False
     unreadable: set[ObjectName] = field(default_factory=set)
     ambiguous: set[ObjectName] = field(default_factory=set)
+    twice: set[str] = field(default_factory=set)
     unnamed: int = 0
     unlisted: int = 0
 
@@ -85,6 +87,19 @@ def unambiguous_items(class_name: str, items: list[Json]) -> tuple[list[Json], l
     if not differing:  # as in nearly all pages
         return items, []
     return [item for item in items if _key_of(item) not in differing], list(differing.values())
+
+
+def names_of_several(class_name: str, items: list[Json]) -> set[str]:
+    """Return the names that several connections of a page have, which were opened at different times."""
+    found: dict[str, Json] = {}
+    several: set[str] = set()
+    for item in items if class_name == "connection" else ():
+        name = item.get("name") if isinstance(item, Mapping) else None
+        if isinstance(item, Mapping) and isinstance(name, str):
+            opened = item.get("connected_at")
+            if found.setdefault(name, opened) != opened:
+                several.add(name)
+    return several
 
 
 def _key_of(item: Json) -> tuple[str, str] | None:

@@ -16,7 +16,7 @@ from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.broker_view import WITHIN_VIRTUAL_HOST, BrokerView, Finished
 from gateway.sources.rabbitmq.cluster import DEPRECATED_FEATURE, FEATURE_FLAG, ResourceAlarms, listing_columns
 from gateway.sources.rabbitmq.forwarders import FORWARDERS
-from gateway.sources.rabbitmq.listing import Listing, listed_items, unambiguous_items
+from gateway.sources.rabbitmq.listing import Listing, listed_items, names_of_several, unambiguous_items
 from gateway.sources.rabbitmq.management_api import (
     ADMINISTRATIVE,
     UNMEASURED_COLLECTIONS,
@@ -112,7 +112,8 @@ class ManagementAnswers:
         self._impersonators = impersonators
         self._listings: dict[tuple[str, bool], Listing] = {}  # in progress, by class and `lean`
         self._listing: Listing | None = None  # the one whose page arrived last
-        self._sessions = SessionAnswers(readers, view.known, stream, self.plan, self.visibility)
+        shared = view.same_names.is_ambiguous
+        self._sessions = SessionAnswers(readers, view.known, stream, self.plan, self.visibility, shared)
         self.metrics = MetricsAnswers(readers, view, stream, self.plan)
         self._singly = SingleReadings(readers, view, stream, self.single)
         self.limits_interval = 0
@@ -494,6 +495,7 @@ class ManagementAnswers:
                 self.plan.permit(name, ended)
         items, ambiguous = unambiguous_items(request.class_name, listed_items(request.class_name, items))
         listing.items.extend(items)
+        listing.twice |= names_of_several(request.class_name, items)
         listing.sampled, listing.asked = (began + ended) // 2, began
         listing.closing = last
         self.visibility.progress(request, answer)
@@ -595,7 +597,8 @@ class ManagementAnswers:
         self.plan.sized(self._readers[listing.class_name].rule.listing, len(listing.seen))
         finished = self._view.finish(listing, now)
         unreadable, ambiguous = (
-            ["/".join(name.parts) for name in names] for names in (listing.unreadable, listing.ambiguous)
+            ["/".join(name.plain.parts) for name in names]
+            for names in (listing.unreadable, listing.ambiguous)
         )
         news = self.visibility.documents_unreadable(
             listing.class_name, unreadable, listing.unnamed, now, listing.unlisted, ambiguous
@@ -606,6 +609,7 @@ class ManagementAnswers:
         if listing.class_name == "queue":
             self._owners.retain(listing.seen)
         elif listing.class_name == "connection":
+            self._view.same_names.forget_ended()
             self._sessions.note_left_out()
         elif listing.class_name == DEPRECATED_FEATURE:
             self.plan.ask(UsedFeaturesRequest())
@@ -661,6 +665,8 @@ class ManagementAnswers:
 
     def _asks_about(self, name: ObjectName) -> bool:
         """Ask whether an object exists; return ``False`` if it cannot be asked, or too many are."""
+        if self._view.same_names.is_ambiguous(name):
+            return False  # its path shows any of them
         if name.class_name == "vhost":  # a monitoring user may not read its own page
             return self.plan.ask(PermissionRequest(name.leaf))
         within = name.class_name in WITHIN_VIRTUAL_HOST or name.class_name not in OWN_PAGES

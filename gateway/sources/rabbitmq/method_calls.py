@@ -148,7 +148,7 @@ class MethodCalls:
         target = self._found(call.key.name, call.native_id)
         if target is None:
             return self._unknown(call.token)
-        fault = self._answers.visibility.paths.fault(path_of(*target.name.parts))
+        fault = self._answers.visibility.paths.fault(path_of(*target.name.plain.parts))
         if fault and all(target.name.parts):
             return _answered(call.token, Status.EXCEPTION, f"not sent: {fault}").answer
         return None

@@ -397,7 +397,7 @@ def _read_at(place: Place, name: ObjectName, columns: tuple[str, ...], name_of: 
 def _named(items: list[Json], name: ObjectName, name_of: _NameOf) -> Mapping[str, Json] | None:
     """Return the document of an object in a listing."""
     listed = listed_items(name.class_name, items)
-    return next((item for item in listed if isinstance(item, Mapping) and name_of(item) == name), None)
+    return next((item for item in listed if isinstance(item, Mapping) and name_of(item) == name.plain), None)
 
 
 _MAX_LISTED: Final = 5_000
@@ -420,7 +420,7 @@ def check_missing(name: ObjectName, collection: str, known: int, name_of: _NameO
     """
     target = collection
     if collection in PAGED_COLLECTIONS:
-        target = page_by_name(collection, name.leaf)
+        target = page_by_name(collection, name.plain.leaf)
     elif known > _MAX_LISTED:
         text = f"the management API answers that there is no {name}: the next listing will show it"
         raise CallFailedError(Status.EXCEPTION, text)

@@ -94,11 +94,12 @@ def _close_connection(call: Invocation) -> Steps:
             if failure.status is not Status.UNKNOWN_OBJECT:
                 raise
         yield Pause(LOOK_AGAIN)
-    nodes = yield from nodes_of_connection(call.target.leaf)
+    nodes = yield from nodes_of_connection(call.target.plain.leaf)
     if len(nodes) > 1:
+        places = " and ".join(dict.fromkeys(nodes))
         text = (
-            f"nothing was sent: {len(nodes)} connections have this name, on {' and '.join(nodes)}, and the"
-            " management API closes any of them"
+            f"nothing was sent: {len(nodes)} connections have this name, on {places}, and the management API"
+            " closes any of them"
         )
         raise CallFailedError(Status.EXCEPTION, text)
     opened = listed.get("connected_at")

@@ -134,14 +134,46 @@ class ObjectName:
         """The last part, which is the object's own name."""
         return self.parts[-1]
 
+    @property
+    def plain(self) -> ObjectName:
+        """The name that the broker gives the object, which others may have, too (`SameNames`)."""
+        if not any("\0" in part for part in self.parts):
+            return self
+        return ObjectName(self.class_name, tuple(map(plain_text, self.parts)))
+
     def __str__(self) -> str:
         """Return the name for notes and errors: ``queue orders/incoming``."""
-        return f"{self.class_name} {'/'.join(self.parts)}"
+        return f"{self.class_name} {'/'.join(self.plain.parts)}"
+
+
+_DISTINCTION: Final = re.compile("\0[^\0]*\0[0-9]*\\Z")
+
+
+def distinguished(text: str, node: str, created: int) -> str:
+    """Return the name of a connection with what distinguishes it from an earlier one that has the name.
+
+    Args:
+        text: the name.
+        node: the node; empty if unknown.
+        created: when it was opened (ns); 0 if unknown.
+    """
+    return f"{text}\0{node}\0{created or ''}"
+
+
+def distinction_of(text: str) -> str:
+    """Return what `distinguished` has put behind a name; empty for nothing."""
+    found = _DISTINCTION.search(text) if "\0" in text else None
+    return found[0] if found else ""
+
+
+def plain_text(text: str) -> str:
+    """Return a name as the broker has it."""
+    return text.removesuffix(distinction_of(text)) if "\0" in text else text
 
 
 def connection_of_channel(name: str) -> str:
     """Return the name of the connection of a channel, which RabbitMQ calls ``CONNECTION (NUMBER)``."""
-    return name.rpartition(" (")[0]
+    return plain_text(name).rpartition(" (")[0] + distinction_of(name)
 
 
 def object_number(name: ObjectName, created: int, grounds: Iterable[int] = ()) -> int:
@@ -269,6 +301,10 @@ class Processes:
     def connection(self, process: str) -> str | None:
         """Return the name of the connection that a process serves."""
         return self._connections.get(process)
+
+    def of_connection(self, name: str) -> str | None:
+        """Return the process that serves a connection."""
+        return self._of_connections.get(name)
 
     def channel(self, process: str) -> str | None:
         """Return the name of the channel that a process serves."""

@@ -72,7 +72,7 @@ class Place:
 
 def place_of(name: ObjectName, collection: str) -> Place:  # noqa: PLR0911  a case for each form
     """Return the place of an object whose class is listed by ``collection``."""
-    parts = name.parts
+    parts = name.plain.parts
     match name.class_name, parts:
         case "shovel", ("", _):  # of the configuration file: it has no virtual host
             return Place(collection, True)

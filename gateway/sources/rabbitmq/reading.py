@@ -83,6 +83,9 @@ class ClassReader:
         first = next((element for element in schema.properties if element.index), None)
         self.in_virtual_host = first is not None and first.references == "vhost"
         """Whether objects of the class are named by their virtual host first."""
+        of_connection = rule.parent is not None and rule.properties[rule.parent].references == "connection"
+        self._owner = rule.parent if of_connection and not rule.fallback_parents else None
+        """The connection that every document names; an object is without it where it may be of several."""
         self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
         """For each property, whether it is fixed at creation: a known value stays if an answer lacks it."""
         self.classes_needed = frozenset(rule.properties[name].references for name in rule.ends_with)
@@ -128,7 +131,7 @@ class ClassReader:
         version = version_of(self._version.find(document)) if self._version else ()
         properties = self._values(self._properties, document, version, measured=measured)
         for element, value in zip(self.schema.properties, properties, strict=True):
-            if value is None and not element.optional:
+            if value is None and (not element.optional or element.name == self._owner):
                 self.unreadable[self.schema.key.name] += 1
                 return None
         if lean:

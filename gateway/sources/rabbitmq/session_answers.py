@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gateway.dialects.session import Effect
 from gateway.mapping.paths import Json
@@ -28,6 +28,7 @@ class SessionAnswers:
         stream: publishes what changes.
         plan: decides which connection is requested next.
         visibility: takes the text about omitted sessions and links.
+        is_ambiguous: says of which connections an answer may be about another one of the name.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class SessionAnswers:
         stream: ObservationStream,
         plan: PollingPlan,
         visibility: Visibility,
+        is_ambiguous: Callable[[ObjectName], bool],
     ) -> None:
+        self._is_ambiguous = is_ambiguous
         self._readers = readers
         self._known = known
         self._stream = stream
@@ -65,18 +68,19 @@ class SessionAnswers:
 
     def note_left_out(self) -> None:
         """Take the connections that are known now, and note which sessions and links are not shown."""
-        connections = [
-            known.name.leaf
+        every = [
+            known.name
             for known in self._known.of_class("connection")
             if self._property(known, "protocol") == PROTOCOL
         ]
+        connections = [name.leaf for name in every if not self._is_ambiguous(name)]
         self._plan.sessions.learn(connections)
         self._too_many_links = {
             name: count for name, count in self._too_many_links.items() if count and name in connections
         }
         texts = []
-        if unasked := self._plan.sessions.left_out:
-            texts.append(f"sessions of {unasked} of {len(connections)} AMQP 1.0 connections are not read")
+        if unasked := self._plan.sessions.left_out + len(every) - len(connections):
+            texts.append(f"sessions of {unasked} of {len(every)} AMQP 1.0 connections are not read")
         if links := sum(self._too_many_links.values()):
             texts.append(f"{links} AMQP 1.0 links beyond {MAX_LINKS} of a connection are not shown")
         self._visibility.left_out = "; ".join(texts)
