@@ -622,6 +622,26 @@ class KnownObjects(FormerObjects):
     def _merged(self, known: KnownObject, values: Values, *, keep_all: bool = False) -> Values:
         return self._readers[known.name.class_name].merged(known.properties, values, keep_all=keep_all)
 
+    def _number(self, name: ObjectName, distinction: int, on: Iterable[int], now: int) -> int:
+        """Return the number of a new object; ``distinction`` and ``on`` distinguish it from earlier ones."""
+        # With times or owners of their own, objects of one name differ already. So a name that others had is
+        # the same object's after a restart, when they are gone.
+        grounds = tuple(on)
+        number = object_number(name.plain, distinction, grounds)
+        if self._is_of_another(number, name):
+            number = object_number(name, distinction, grounds)
+        if self._is_of_another(number, name) or (not distinction and self.ends.has_used(number)):
+            number = object_number(name, now)
+        if name.plain is not name:
+            self._shared_numbers[number] = name
+        return number
+
+    def _is_of_another(self, number: int, name: ObjectName) -> bool:
+        """Return whether another object has a number, with which it shares its name."""
+        holder = self._shared_numbers.get(number, name.plain)
+        known = None if holder == name else self.get(holder) or self._remembered.get(holder)
+        return known is not None and known.number == number
+
     def _added(
         self,
         reading: Reading,
@@ -652,15 +672,7 @@ class KnownObjects(FormerObjects):
         if reading.name.class_name in WITHOUT_TIME:
             number = self.ends.next_number(reading.name)
         else:
-            # With times or owners of their own, objects of one name differ already. So a name that others had
-            # is the same object's after a restart, when they are gone.
-            number = object_number(reading.name.plain, distinction, on)
-            if reading.name.plain is not reading.name and any(
-                one.number == number for one in objects.values()
-            ):
-                number = object_number(reading.name, distinction, on)
-            if not distinction and self.ends.has_used(number):
-                number = object_number(reading.name, now)
+            number = self._number(reading.name, distinction, on, now)
         is_next = self.ends.get(reading.name) is not None  # what depends on the name is its predecessor's
         changes = self._end_dependents(reading.name, now, now, successor=created) if is_next else []
         belated = any(self.get(one.name) is None for one in needed)

@@ -257,6 +257,7 @@ class ObjectTable:
         self._unconfirmed: set[ObjectName] = set()
         self._unpublished: set[ObjectName] = set()
         self._contradicted: dict[ObjectName, int] = {}
+        self._shared_numbers: dict[int, ObjectName] = {}  # of objects that are distinguished (`SameNames`)
 
     def get(self, name: ObjectName) -> KnownObject | None:
         """Return the object of this name, if it exists."""
@@ -320,6 +321,7 @@ class ObjectTable:
         changes = self._end_dependents(known.name, time, now, implied=implied, successor=successor)
         del self._objects[known.name.class_name][known.name]
         self._contradicted.pop(known.name, None)
+        self._shared_numbers.pop(known.number, None)
         self._dependencies.remove(known.name, known.properties)
         self._unconfirmed.discard(known.name)
         self._unpublished.discard(known.name)

@@ -137,7 +137,7 @@ class ObjectName:
     @property
     def plain(self) -> ObjectName:
         """The name that the broker gives the object, which others may have, too (`SameNames`)."""
-        if not any("\0" in part for part in self.parts):
+        if not any(isinstance(part, SharedName) for part in self.parts):
             return self
         return ObjectName(self.class_name, tuple(map(plain_text, self.parts)))
 
@@ -146,7 +146,16 @@ class ObjectName:
         return f"{self.class_name} {'/'.join(self.plain.parts)}"
 
 
-_DISTINCTION: Final = re.compile("\0[^\0]*\0[0-9]*\\Z")
+class SharedName(str):  # noqa: SLOT000  a text with slots cannot have another attribute
+    """The name of a connection that an earlier one has, too, or of its channel, with what distinguishes it.
+
+    Broker and clients have other texts, whatever is in them: only `distinguished` makes these.
+
+    Attributes:
+        plain: the name as the broker has it.
+    """
+
+    plain: str
 
 
 def distinguished(text: str, node: str, created: int) -> str:
@@ -157,23 +166,31 @@ def distinguished(text: str, node: str, created: int) -> str:
         node: the node; empty if unknown.
         created: when it was opened (ns); 0 if unknown.
     """
-    return f"{text}\0{node}\0{created or ''}"
+    return with_distinction(text, f"\0{node}\0{created or ''}")
+
+
+def with_distinction(text: str, distinction: str) -> str:
+    """Return the name of a connection or channel with what distinguishes its connection, if anything."""
+    if not distinction:
+        return text
+    name = SharedName(text + distinction)
+    name.plain = text
+    return name
 
 
 def distinction_of(text: str) -> str:
     """Return what `distinguished` has put behind a name; empty for nothing."""
-    found = _DISTINCTION.search(text) if "\0" in text else None
-    return found[0] if found else ""
+    return text[len(text.plain) :] if isinstance(text, SharedName) else ""
 
 
 def plain_text(text: str) -> str:
     """Return a name as the broker has it."""
-    return text.removesuffix(distinction_of(text)) if "\0" in text else text
+    return text.plain if isinstance(text, SharedName) else text
 
 
 def connection_of_channel(name: str) -> str:
     """Return the name of the connection of a channel, which RabbitMQ calls ``CONNECTION (NUMBER)``."""
-    return plain_text(name).rpartition(" (")[0] + distinction_of(name)
+    return with_distinction(plain_text(name).rpartition(" (")[0], distinction_of(name))
 
 
 def object_number(name: ObjectName, created: int, grounds: Iterable[int] = ()) -> int:

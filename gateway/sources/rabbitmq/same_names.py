@@ -31,6 +31,7 @@ from gateway.sources.rabbitmq.object_names import (
     distinction_of,
     distinguished,
     plain_text,
+    with_distinction,
 )
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
 
@@ -190,7 +191,7 @@ class SameNames:
         distinction = distinction_of(owner)
         references: dict[str, str | None] = {_OWNED[name.class_name][3]: owner}
         if channel:
-            references[_CHANNEL_OBJECT] = channel + distinction
+            references[_CHANNEL_OBJECT] = with_distinction(channel, distinction)
         return Distinguished(_behind(name, distinction), references)
 
     def _connection(
@@ -306,8 +307,8 @@ class SameNames:
 def _behind(name: ObjectName, distinction: str) -> ObjectName:
     """Return the name of an object with what distinguishes its connection."""
     place = _OWNED[name.class_name][2]
-    parts = (*name.parts[:place], name.parts[place] + distinction, *name.parts[place + 1 :])
-    return ObjectName(name.class_name, parts) if distinction else name
+    part = with_distinction(name.parts[place], distinction)
+    return ObjectName(name.class_name, (*name.parts[:place], part, *name.parts[place + 1 :]))
 
 
 def _node_of(process: str) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from gateway.mapping.paths import Json
 from gateway.model.times import MILLISECOND, SECOND
+from gateway.sources.rabbitmq.change_proofs import own_path
 from gateway.sources.rabbitmq.object_lives import KnownObject
+from gateway.sources.rabbitmq.object_names import ObjectName, distinguished
+from gateway.sources.rabbitmq.object_places import place_of
 from tests.sources.rabbitmq.imitation import MAPPING, NODE, World
 from tests.sources.rabbitmq.story import CONNECTED_AT, world
 
@@ -261,3 +265,38 @@ def test_two_connections_that_were_opened_in_the_same_millisecond_have_two_nativ
     shop.run(20)
     assert {properties(one)["node"] for one in shop.source.known("connection")} == {NODE, OTHER}
     assert len({one.number for one in shop.source.known("connection")}) == 2
+
+
+@pytest.mark.parametrize("name", ["orders\0x\0", f"orders\0{NODE}\0{SECOND}"])
+def test_a_name_with_what_looks_like_a_distinction_is_its_own(name: str) -> None:
+    """Clients choose names of queues, and tags: a method on one acts on it, and on no other one."""
+    queue = ObjectName("queue", ("/", name))
+    assert queue.plain is queue
+    assert own_path(queue) == f"queues/%2F/{quote(name, safe='')}"
+    assert place_of(queue, "queues").path.startswith(own_path(queue))
+    shared = ObjectName("connection", (distinguished(name, NODE, SECOND),))
+    assert shared.plain == ObjectName("connection", (name,))
+
+
+def test_two_consumers_whose_tags_look_alike_are_two_objects() -> None:
+    shop = two_connections()
+    for number, tag in enumerate(("t\0a\0", "t")):
+        shop.broker.objects["consumer"][tag,] = {**consumer(NODE), "consumer_tag": tag}
+        shop.run(20)
+        assert len({one.number for one in shop.source.known("consumer")}) == 3 + number
+
+
+def test_a_connection_that_was_opened_when_the_one_that_is_left_of_its_name_was_has_a_native_id() -> None:
+    shop = two_connections()
+    (left,) = [one for one in shop.source.known("connection") if one.name.plain is not one.name]
+    shop.event("connection.closed", name=PEER, pid=FIRST, node=NODE)
+    del shop.broker.objects["connection"][PEER,]
+    shop.run(30)
+    shop.broker.objects["connection"][PEER, "third"] = {
+        **shop.broker.objects["connection"][PEER, OTHER],
+        "node": NODE,
+    }
+    shop.run(30)
+    (_, new) = shop.source.known("connection")
+    assert new.name.plain is new.name
+    assert new.number != left.number
