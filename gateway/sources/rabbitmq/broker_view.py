@@ -280,6 +280,8 @@ class BrokerView:
                 inside += self.known.deleted(known.name, event.time, now, by_event=by_event)
         elif name.class_name == "connection":
             self.processes.connection_closed(name.leaf)
+            if name.plain is not name:
+                self.same_names.forget_ended()
         elif (shovel := shovel_of(name)) is not None:
             self._forwarders.shovel_deleted(shovel)
             inside = self.known.deleted(shovel, event.time, now)
@@ -300,7 +302,7 @@ class BrokerView:
         found = self._distinguished(listing, name, item)
         if found is not None and found.alike:
             listing.seen.update(found.alike)
-            return Taken([change for one in found.alike for change in self.known.unread_alone(one, now)])
+            return Taken([change for one in found.alike for change in self.known.shown_as_one_of(one, now)])
         name = name if found is None else found.name
         if name is not None:
             listing.seen.add(name)

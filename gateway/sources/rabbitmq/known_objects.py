@@ -544,6 +544,16 @@ class KnownObjects(FormerObjects):
             return []
         return self._kept(replace(known, unread_since=now), known)
 
+    def shown_as_one_of(self, name: ObjectName, now: int) -> list[Change]:
+        """Apply that a listing shows this object, or another one of its name: it lives on, but is unread.
+
+        Whether it ended in a gap of the events cannot be said: it ends with its connection at the latest.
+        """
+        self._unconfirmed.discard(name)
+        known = self._objects[name.class_name][name]
+        self._objects[name.class_name][name] = replace(known, missed=0)
+        return self.unread_alone(name, now)
+
     def without_statistics(self, name: ObjectName, now: int) -> list[Change]:
         """Remove the object's statistics, which are not known any more."""
         known = self._objects[name.class_name][name]

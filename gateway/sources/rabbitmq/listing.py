@@ -40,6 +40,7 @@ class Listing:
         unreadable: the objects whose documents lack something that every object has.
         ambiguous: the objects that one page showed twice, with different values.
         twice: the names that one page showed of several connections.
+        held: an item that is taken with the next page, which may show another connection of its name.
         unnamed: the number of documents without a name, and of virtual hosts that it lacks although they may
             be read: any object that seems to be lacking may be among these.
         unlisted: the number of objects that it lacks, as the one before, although others of these exist, or
@@ -60,6 +61,7 @@ class Listing:
     unreadable: set[ObjectName] = field(default_factory=set)
     ambiguous: set[ObjectName] = field(default_factory=set)
     twice: set[str] = field(default_factory=set)
+    held: list[Json] = field(default_factory=list)
     unnamed: int = 0
     unlisted: int = 0
 

@@ -494,8 +494,10 @@ class ManagementAnswers:
             for name in self._withheld_with(request.class_name):
                 self.plan.permit(name, ended)
         items, ambiguous = unambiguous_items(request.class_name, listed_items(request.class_name, items))
-        listing.items.extend(items)
+        items = [*listing.held, *items]
         listing.twice |= names_of_several(request.class_name, items)
+        listing.held = [] if last else self._view.same_names.undecided(request.class_name, items)
+        listing.items.extend(items[: len(items) - len(listing.held)])
         listing.sampled, listing.asked = (began + ended) // 2, began
         listing.closing = last
         self.visibility.progress(request, answer)
@@ -610,7 +612,7 @@ class ManagementAnswers:
             self._owners.retain(listing.seen)
         elif listing.class_name == "connection":
             self._view.same_names.forget_ended()
-            self._sessions.note_left_out()
+            notes += self._sessions.note_left_out(now)
         elif listing.class_name == DEPRECATED_FEATURE:
             self.plan.ask(UsedFeaturesRequest())
         if listing.class_name == "node":
@@ -727,7 +729,8 @@ class ManagementAnswers:
         body = answer.body if isinstance(answer, Document) else None
         named = self._view.name_of(request.name.class_name, body)
         failed = isinstance(answer, Document | Broken) and named is None
-        changes = self._view.known.answered(request.name, ended, exists=named == request.name, failed=failed)
+        exists = named == request.name.plain
+        changes = self._view.known.answered(request.name, ended, exists=exists, failed=failed)
         if isinstance(answer, NotFound):
             changes += self._view.not_found(request.name, began, ended)
             if self._view.known.get(request.name) is not None:  # the event of its end may be on its way

@@ -148,6 +148,9 @@ class MethodCalls:
         target = self._found(call.key.name, call.native_id)
         if target is None:
             return self._unknown(call.token)
+        if self._view.same_names.is_ambiguous(target.name):
+            text = "nothing was sent: several connections have this name, and the management API closes any"
+            return _answered(call.token, Status.EXCEPTION, f"{text} of them").answer
         fault = self._answers.visibility.paths.fault(path_of(*target.name.plain.parts))
         if fault and all(target.name.parts):
             return _answered(call.token, Status.EXCEPTION, f"not sent: {fault}").answer

@@ -263,6 +263,10 @@ class ObjectTable:
         """Return the object of this name, if it exists."""
         return self._objects[name.class_name].get(name)
 
+    def is_unconfirmed(self, name: ObjectName) -> bool:
+        """Return whether an object may have ended without an event, because some were missed."""
+        return name in self._unconfirmed
+
     def of_class(self, class_name: str) -> Iterable[KnownObject]:
         """Return a view of all objects of a class; it must not be used after a change."""
         return self._objects[class_name].values()

@@ -15,14 +15,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gateway.mapping.paths import Json, text_at
+from gateway.mapping.paths import Json, integer_at, text_at
 from gateway.model.times import MILLISECOND
-from gateway.model.values import Value
 from gateway.sources.rabbitmq.cluster import Nodes
-from gateway.sources.rabbitmq.events import BrokerEvent, Created, Deleted
-from gateway.sources.rabbitmq.known_objects import KnownObjects
+from gateway.sources.rabbitmq.events import BrokerEvent, Changed, Created, Deleted
+from gateway.sources.rabbitmq.known_objects import MERGE_WINDOW, KnownObjects
 from gateway.sources.rabbitmq.listing import Listing
-from gateway.sources.rabbitmq.object_lives import KnownObject
+from gateway.sources.rabbitmq.object_lives import LISTING_LAG, KnownObject
 from gateway.sources.rabbitmq.object_names import (
     CONSUMER,
     ObjectName,
@@ -46,6 +45,8 @@ _OWNED: Final[Mapping[str, tuple[str, str, int, str]]] = {
 """By class: where a listing names the connection, which part of the object's name has its or its channel's
 name, and the reference to it."""
 _CHANNEL_OBJECT: Final = "channelObject"
+_LATEST: Final = 2**63 // MILLISECOND
+"""Later times (ms) are none; a hostile number may have thousands of digits."""
 DISTINGUISHED: Final = frozenset({_CONNECTION, *_OWNED})
 """The classes whose objects `SameNames` distinguishes."""
 
@@ -65,11 +66,17 @@ class Distinguished:
     alike: tuple[ObjectName, ...] = ()
 
     def applied(self, reading: Reading, reader: ClassReader) -> Reading:
-        """Return a reading of the object with its name and its owners."""
+        """Return a reading of the object with its name and its owners; without any it has no statistics.
+
+        It may be several objects, whose counters differ.
+        """
+        statistics = reading.statistics
+        if None in self.references.values():
+            statistics = (None,) * len(statistics)
         properties = list(reading.properties)
         for element, text in self.references.items():
             properties[reader.schema.positions[element]] = text
-        return replace(reading, name=self.name, properties=tuple(properties))
+        return replace(reading, name=self.name, properties=tuple(properties), statistics=statistics)
 
 
 class SameNames:
@@ -98,7 +105,8 @@ class SameNames:
         if not self._later or name.class_name not in (_CONNECTION, _CHANNEL):
             return False
         leaf = name.plain.leaf
-        return (leaf if name.class_name == _CONNECTION else connection_of_channel(leaf)) in self._later
+        leaf = leaf if name.class_name == _CONNECTION else connection_of_channel(leaf)
+        return leaf in self._later and sum(map(self._may_live, self._names(leaf))) > 1
 
     def forget_ended(self) -> None:
         """Forget the connections that no listing or event can be about any more."""
@@ -109,15 +117,17 @@ class SameNames:
             else:
                 del self._later[leaf]
 
+    def _may_live(self, name: ObjectName) -> bool:
+        return self._known.get(name) is not None or self._known.remembered(name) is not None
+
     def _may_come(self, name: ObjectName) -> bool:
-        known = self._known
-        is_known = known.get(name) is not None or known.remembered(name) is not None
-        return is_known or known.ends.get(name) is not None
+        return self._may_live(name) or self._known.ends.get(name) is not None
 
     def restored(self, objects: Iterable[KnownObject]) -> list[KnownObject]:
         """Return distinct objects of before the start, without those whose owner has another's name.
 
-        The log names an owner as the broker does. What is left out is known again when it is listed.
+        The log names an owner as the broker does. What is left out is known again when it is listed. Channels
+        that had no owner have their nodes, with which listings show them.
         """
         every = list(objects)
         found: dict[ObjectName, KnownObject] = {}
@@ -131,25 +141,35 @@ class SameNames:
             found[name] = one if name is one.name else replace(one, name=name)
         if not self._later:
             return every
-        others = [one for one in every if one.name.class_name != _CONNECTION]
-        return [*found.values(), *(one for one in others if self._restored_owner(one) not in self._later)]
+        others = (self._restored(one) for one in every if one.name.class_name != _CONNECTION)
+        return [*found.values(), *(one for one in others if one is not None)]
 
-    def _restored_owner(self, known: KnownObject) -> Value | None:
-        """Return the broker's name of the connection of an object; ``None`` for none."""
-        if known.name.class_name not in _OWNED:
+    def _restored(self, known: KnownObject) -> KnownObject | None:
+        """Return an object that is no connection; ``None`` if its connection has another's name."""
+        name = known.name
+        if name.class_name not in _OWNED:
+            return known
+        _, _, place, element = _OWNED[name.class_name]
+        positions = self._readers[name.class_name].schema.positions
+        owner = known.properties[positions[element]]
+        if owner is not None:
+            return known if owner not in self._later else None
+        if not {name.parts[place], connection_of_channel(name.parts[place])} & self._later.keys():
+            return known
+        node = known.properties[positions["node"]] if name.class_name == _CHANNEL else None
+        if not isinstance(node, str):
             return None
-        element = _OWNED[known.name.class_name][3]
-        return known.properties[self._readers[known.name.class_name].schema.positions[element]]
+        return replace(known, name=_behind(name, distinguished("", node, 0)))
 
     # Listings.
 
     def listed(self, name: ObjectName, item: Mapping[str, Json], listing: Listing) -> Distinguished | None:
         """Return how an object of a listing is distinguished; ``None``, as nearly always, if it is not."""
         if name.class_name == _CONNECTION:
-            opened = item.get("connected_at")
-            created = opened * MILLISECOND if isinstance(opened, int) else 0
-            found = self._connection(name, text_at(item, "node"), created, listing=listing)
-            return None if found is name else Distinguished(found)
+            found = self._connection(name, text_at(item, "node"), _opened(item), listing=listing)
+            if len(found) > 1:
+                return Distinguished(name, alike=found)
+            return None if found[0] is name else Distinguished(found[0])
         details = item.get(_OWNED[name.class_name][0])
         if not isinstance(details, Mapping):
             return None
@@ -159,6 +179,18 @@ class SameNames:
             return None
         channel = text_at(details, "name") if name.class_name == CONSUMER else ""
         return self._owned(name, text, node, channel)
+
+    def undecided(self, class_name: str, items: list[Json]) -> list[Json]:
+        """Return the last item of a page if the next page decides what it is; empty for none.
+
+        It is another connection than the one that is known, which the next page may begin with.
+        """
+        item = items[-1] if items and class_name == _CONNECTION else None
+        name = self._readers[_CONNECTION].name_of(item) if isinstance(item, Mapping) else None
+        known = None if name is None else self._known.get(name)
+        if known is None or not isinstance(item, Mapping) or _opened(item) in (0, known.created):
+            return []
+        return [item]
 
     def _is_shared(self, text: str, node: str) -> bool:
         """Return whether the owner of a name on a node may be another than the first one of the name."""
@@ -181,9 +213,9 @@ class SameNames:
             return self._of(name, owner, channel) if distinction_of(owner) else None
         if not there:
             return self._of(name, distinguished(text, node, 0), channel)
-        keys = (_behind(name, distinction_of(one.name.leaf)) for one in there)
-        alike = tuple(key for key in keys if self._known.get(key) is not None)
         apart = _behind(name, distinguished("", node, 0))
+        keys = (*(_behind(name, distinction_of(one.name.leaf)) for one in there), apart)
+        alike = tuple(key for key in keys if self._known.get(key) is not None)
         references = {_OWNED[name.class_name][3]: None, **({_CHANNEL_OBJECT: None} if channel else {})}
         return Distinguished(apart, references, alike)
 
@@ -196,8 +228,8 @@ class SameNames:
 
     def _connection(
         self, name: ObjectName, node: str, created: int, *, listing: Listing | None = None, process: str = ""
-    ) -> ObjectName:
-        """Return the name of a connection here.
+    ) -> tuple[ObjectName, ...]:
+        """Return the name of a connection here; several if it may be any of these.
 
         Args:
             name: as the broker has it.
@@ -206,42 +238,68 @@ class SameNames:
             listing: the listing that shows it, if one does.
             process: the process that serves it; empty if unknown.
         """
-        first, later = self._known.get(name), self._later.get(name.leaf) if self._later else None
+        first = self._known.get(name) or self._known.remembered(name)
+        later = self._later.get(name.leaf) if self._later else None
         if later is None and (first is None or self._is(first, node, created)):
-            return name
+            return (name,)
         apart = ObjectName(_CONNECTION, (distinguished(name.leaf, node, created),))
         if later is not None and apart in later:
-            return apart
+            return (apart,)
+        is_vague = later is not None and listing is not None and not (node and created)
+        if is_vague and (alike := self._alike(name, node, created)):
+            return alike
         if first is None or self._is(first, node, created):
-            return name
+            return (name,)
         if not self._live_both(first, node, created, listing, process):
-            return name
-        end = self._known.ends.get(name)
-        if end is not None and created and end.created == created:
-            return name  # a late report of one that had the name before
+            return (name,)
         self._later.setdefault(name.leaf, {})[apart] = None
-        return apart
+        return (apart,)
 
     def _is(self, first: KnownObject, node: str, created: int) -> bool:
         return 0 < created == first.created and (not node or self._node(first) in (None, node))
+
+    def _alike(self, name: ObjectName, node: str, created: int) -> tuple[ObjectName, ...]:
+        """Return the names here of the living connections that nothing in a document contradicts."""
+        return tuple(
+            one.name
+            for one in self._living(name.leaf)
+            if (not node or self._node(one) in (None, node)) and (not created or created == one.created)
+        )
 
     def _live_both(
         self, first: KnownObject, node: str, created: int, listing: Listing | None, process: str
     ) -> bool:
         """Return whether another connection lives beside the first one of its name, and is no successor."""
+        # One listing that shows both is right, unless an event has reported the end of one of them.
+        together = listing is not None and (first.name in listing.seen or first.name.leaf in listing.twice)
+        end = self._known.ends.get(first.name)
+        if end is not None and 0 < created == end.created and not (together and end.unreported):
+            return False  # a late report of one that had the name before
+        if listing is None and 0 < created < first.created - MERGE_WINDOW:
+            return False  # an event that is delivered again
         if node and self._node(first) not in (None, node):
             return True
         if not (created and first.created):
             return False
-        if listing is not None:
-            return first.name in listing.seen or first.name.leaf in listing.twice
-        # A node reports the end of a connection before the begin of the next one of its name.
-        open_as = self._processes.of_connection(first.name.leaf)
-        return bool(process and open_as and process != open_as)
+        return self._is_served(first, process) if listing is None else together
+
+    def _is_served(self, first: KnownObject, process: str) -> bool:
+        """Return whether the first connection of a name is served by another process than a new one.
+
+        A node reports the end of a connection before the begin of the next one of its name.
+        """
+        known, open_as = self._known, self._processes.of_connection(first.name.leaf)
+        if open_as:
+            return bool(process) and process != open_as
+        was_listed = first.listed and not first.missed and first.sampled >= known.events_since + LISTING_LAG
+        return bool(process) and known.events_arrive and was_listed and not known.is_unconfirmed(first.name)
 
     def _living(self, leaf: str) -> list[KnownObject]:
-        names = (ObjectName(_CONNECTION, (leaf,)), *self._later.get(leaf, ()))
-        return [known for known in map(self._known.get, names) if known is not None]
+        return [known for known in map(self._known.get, self._names(leaf)) if known is not None]
+
+    def _names(self, leaf: str) -> tuple[ObjectName, ...]:
+        """Return the names here of the connections with a name."""
+        return (ObjectName(_CONNECTION, (leaf,)), *self._later.get(leaf, ()))
 
     def _node(self, connection: KnownObject) -> str | None:
         node = connection.properties[self._node_position]
@@ -256,6 +314,8 @@ class SameNames:
                 found = self._created(name, event, headers)
                 if found is None:
                     return event
+                if found.alike:  # it may be one that has no owner here
+                    return Changed(name.class_name)
                 reader = self._readers[name.class_name]
                 return replace(event, reading=found.applied(event.reading, reader))
             case Deleted(name=name) if name.class_name == _CONNECTION:
@@ -267,8 +327,8 @@ class SameNames:
     def _created(self, name: ObjectName, event: Created, headers: Mapping[str, Json]) -> Distinguished | None:
         if name.class_name == _CONNECTION:
             time = self._readers[_CONNECTION].created(event.reading)
-            node = text_at(event.document, "node")
-            found = self._connection(name, node, time, process=event.process)
+            node = text_at(event.document, "node") or _node_of(event.process)
+            (found,) = self._connection(name, node, time, process=event.process)
             return None if found is name else Distinguished(found)
         if name.class_name == CONSUMER and self._later and (distinction := self._distinction(headers)):
             return Distinguished(_behind(name, distinction))  # its references come from the process
@@ -289,7 +349,8 @@ class SameNames:
 
     def _closed(self, name: ObjectName, headers: Mapping[str, Json]) -> ObjectName:
         """Return the name here of a connection of which an event reports the end."""
-        process, node = text_at(headers, "pid"), text_at(headers, "node")
+        process = text_at(headers, "pid")
+        node = text_at(headers, "node") or _node_of(process)
         leaf = self._processes.connection(process)
         if leaf is not None and plain_text(leaf) == name.leaf:
             return ObjectName(_CONNECTION, (leaf,))
@@ -304,6 +365,12 @@ class SameNames:
         return there[0] if len(there) == 1 else ObjectName(_CONNECTION, (distinguished(name.leaf, node, 0),))
 
 
+def _opened(item: Mapping[str, Json]) -> int:
+    """Return when a listed connection was opened (ns); 0 if it does not say, or something else."""
+    opened = integer_at(item, "connected_at")
+    return opened * MILLISECOND if opened is not None and 0 < opened < _LATEST else 0
+
+
 def _behind(name: ObjectName, distinction: str) -> ObjectName:
     """Return the name of an object with what distinguishes its connection."""
     place = _OWNED[name.class_name][2]
@@ -312,5 +379,6 @@ def _behind(name: ObjectName, distinction: str) -> ObjectName:
 
 
 def _node_of(process: str) -> str:
-    """Return the node of an Erlang process in an event: ``rabbit@shop`` of ``<rabbit@shop.1.2.3>``."""
-    return process.strip("<>").rsplit(".", 3)[0] if process else ""
+    """Return the node of a process in an event: ``rabbit@shop`` of ``<rabbit@shop.1.2.3>``; else empty."""
+    node = process.strip("<>").rsplit(".", 3)[0]
+    return node if "@" in node else ""

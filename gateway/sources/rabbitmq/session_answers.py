@@ -51,29 +51,32 @@ class SessionAnswers:
     def take(self, request: SessionsRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """Take the answer to a request that was sent at ``began`` and ended at ``ended`` (ns)."""
         connection = self._known.get(ObjectName("connection", (request.connection,)))
+        owner = ObjectName("connection", (request.connection,))
+        if self._is_ambiguous(owner):
+            return self.note_left_out(ended)
         found = self._found(request, answer, connection)
         if found is None:
             self._plan.sessions.failed(request.connection, ended)
-            owner = ObjectName("connection", (request.connection,))
-            unread = [
-                change for one in self._of(owner) for change in self._known.out_of_sight(one.name, ended)
-            ]
-            return self._stream.apply(unread)
+            return self._stream.apply(self._unread(owner, ended))
         asked = ended - spent_on(answer, began, ended)
         self._plan.sessions_read(request, asked, ended, found=not isinstance(answer, NotFound))
         changes = [] if connection is None else self._changes(connection, found, began, ended)
         self._too_many_links[request.connection] = found.left_out
-        self.note_left_out()
-        return self._stream.apply(changes)
+        return [*self._stream.apply(changes), *self.note_left_out(ended)]
 
-    def note_left_out(self) -> None:
+    def _unread(self, connection: ObjectName, now: int) -> list[Change]:
+        return [change for one in self._of(connection) for change in self._known.out_of_sight(one.name, now)]
+
+    def note_left_out(self, now: int) -> list[Effect]:
         """Take the connections that are known now, and note which sessions and links are not shown."""
         every = [
             known.name
             for known in self._known.of_class("connection")
             if self._property(known, "protocol") == PROTOCOL
         ]
-        connections = [name.leaf for name in every if not self._is_ambiguous(name)]
+        # A path has the broker's name. One with a name of its own here was opened beside another one.
+        shared = {name: None for name in every if self._is_ambiguous(name) or name.plain is not name}
+        connections = [name.leaf for name in every if name not in shared]
         self._plan.sessions.learn(connections)
         self._too_many_links = {
             name: count for name, count in self._too_many_links.items() if count and name in connections
@@ -84,6 +87,7 @@ class SessionAnswers:
         if links := sum(self._too_many_links.values()):
             texts.append(f"{links} AMQP 1.0 links beyond {MAX_LINKS} of a connection are not shown")
         self._visibility.left_out = "; ".join(texts)
+        return self._stream.apply([change for name in shared for change in self._unread(name, now)])
 
     def _found(
         self, request: SessionsRequest, answer: Answer, connection: KnownObject | None

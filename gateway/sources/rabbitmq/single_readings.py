@@ -117,7 +117,9 @@ class SingleReadings:
             name = self._round.popleft()
             reader = self._readers[name.class_name]
             request = ObjectRequest(name, reader.rule.listing, reader.columns)
-            if name.class_name in self._failing - self._refused and not paths.fault(request.target):
+            is_ambiguous = self._view.same_names.is_ambiguous(name)  # its path shows any of them
+            is_wanted = name.class_name in self._failing - self._refused and not is_ambiguous
+            if is_wanted and not paths.fault(request.target):
                 return request
         return None
 
@@ -179,18 +181,20 @@ class SingleReadings:
         if not isinstance(answer, Document | NotFound) or shown is None:
             return []
         listed = listed_items(class_name, shown)
-        documents = {self._view.name_of(class_name, one): one for one in listed}
-        if shown and not place.is_listing and request.name not in documents:
+        documents = [(self._view.name_of(class_name, one), one) for one in listed]
+        names = {name for name, _ in documents}  # as the broker has them, and several may have one
+        if shown and not place.is_listing and request.name.plain not in names:
             return []  # it is about another object
         effects: list[Effect] = []
-        for name, document in documents.items():
+        for name, document in documents:
             if name is not None:
                 self._read_at[name] = ended
                 self._arrivals.shown(name, place, ended)
                 effects += self._apply(class_name, document, began, ended)
-        if not self._arrivals.arrives(request.name, place, ended):
-            return effects
-        for name in self._expected_at(request) - documents.keys():
+        expected = self._expected_at(request)
+        lacking = {name for name in expected if name.plain not in names}
+        self._read_at.update(dict.fromkeys(expected - lacking, ended))
+        for name in lacking if self._arrivals.arrives(request.name, place, ended) else ():
             effects += self._stream.apply(self._view.lacked(name, began, ended))
         return effects
 
@@ -231,7 +235,7 @@ class SingleReadings:
         shown = request.place.items(answer.body) if isinstance(answer, Document) else []
         names = {self._view.name_of(class_name, one) for one in listed_items(class_name, shown or [])}
         fails = isinstance(answer, Broken) or shown is None or None in names
-        changes = known.answered(request.name, ended, exists=request.name in names, failed=fails)
+        changes = known.answered(request.name, ended, exists=request.name.plain in names, failed=fails)
         for name in names - {request.name, None}:
             if name is not None:
                 changes += known.answered(name, ended, exists=True)
@@ -239,7 +243,7 @@ class SingleReadings:
         beside = self._lacked_beside.get(class_name, {}).get(place_key(request.name), [])
         for one in beside if says_so and known.listings.are_partial(class_name) else ():
             lacked = known.get(one)
-            if one not in names and lacked is not None and lacked.missed and lacked.unread_since:
+            if one.plain not in names and lacked is not None and lacked.missed and lacked.unread_since:
                 changes += self._view.lacked(one, began, ended)
         return self._stream.apply(changes)
 
