@@ -114,7 +114,10 @@ def check_heads(site: Site, heads: Path) -> None:
     recorded = [
         each["values"]["head"] for each in of_kind(records(site), "event") if each["event"] == "auditHead"
     ]
-    assert recorded == lines
+    assert recorded == [line for line in lines if line in recorded]
+    assert lines[-1] in recorded
+    # A head is in the file before its event is in the log, and each of two kills may come in between.
+    assert len(lines) - len(recorded) <= 2
 
 
 def check_verification(site: Site, heads: Path) -> None:
