@@ -142,8 +142,9 @@ class InstanceIndex:
         self._owes_sync = False
         self._changes = 0
         self._failure: InstanceIndexError | None = None
+        self._was_read_only = path.exists() and is_read_only(path)
         self._database = with_room(reserve, lambda: open_index(path, must_exist=must_exist), is_not_written)
-        self._was_read_only = is_read_only(path)
+        self._was_read_only |= is_read_only(path)
         if reserve is not None and reserve.is_in_use:
             self.disk = DiskState.RESERVE
         if self._lacks_reserve():
@@ -509,6 +510,11 @@ class InstanceIndex:
                 with explained(self._path):
                     self._database = connect(self._path)
                 self.trouble = ""
+                # The next core gives none of the gateway's own numbers again.
+                given = {key: block.next - 1 for key, block in self._blocks.items()}
+                self._write(
+                    lambda: self._mark({key: n for key, n in given.items() if n > self._blocks[key].reserved})
+                )
             if self._failure is None:
                 self.commit()
         finally:

@@ -572,12 +572,15 @@ class _Core:
 
     async def _note_start(self) -> None:
         """Note this start as soon as the disk takes it, where it did not take it in both places before."""
-        while self._state.boots != self._epoch:
-            await asyncio.sleep(NOTE_SECONDS)
+        is_noted = False
+        while not is_noted:
             with contextlib.suppress(IndexNotWrittenError, StateError):
-                self._index.note_start(self._epoch)
-                self._state.note_boot(self._epoch)
-                log.info("start-noted", start=self._epoch)
+                if self._state.boots != self._epoch:
+                    self._index.note_start(self._epoch)
+                    self._state.note_boot(self._epoch)
+                    log.info("start-noted", start=self._epoch)
+                is_noted = True
+            await asyncio.sleep(NOTE_SECONDS)
         await asyncio.get_running_loop().create_future()
 
     async def _sign_heads(self) -> None:

@@ -179,6 +179,7 @@ class EventConsumer:
         Raises:
             LinkError: always, at the end, with the reason why it ended, or why no events could be consumed.
         """
+        self._failed.clear()
         with link_errors(self._endpoint, "events"):
             connection = await open_connection(self._endpoint, "amqp-gateway events")
             try:

@@ -109,10 +109,14 @@ class LateEvents:
         return False
 
 
-CREATION_OVERDUE = 10 * SECOND
-"""Nanoseconds after an object was listed first from which on the event of its creation does not come."""
+CREATION_OVERDUE = 60 * SECOND
+"""Nanoseconds after an object was listed first from which on the event of its creation does not come.
+
+RabbitMQ lists a quorum queue or stream before it starts the replicas, and publishes the event after that.
+"""
 COMPARE_AGAIN = 60 * SECOND
-"""Nanoseconds between two gaps for that reason, as where another node of the broker publishes no events."""
+"""Nanoseconds until the next gap for that reason; twice as long each time, as where a node publishes none."""
+COMPARE_AT_LONGEST = 3600 * SECOND
 _MOST_WAITING = 1_000
 
 

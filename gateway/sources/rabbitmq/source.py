@@ -32,7 +32,12 @@ from gateway.model.schema import EventSchema
 from gateway.model.secrets import SecretRules
 from gateway.sources.rabbitmq.broker_events import BrokerEvents
 from gateway.sources.rabbitmq.broker_view import BrokerView
-from gateway.sources.rabbitmq.event_gaps import COMPARE_AGAIN, GapTracker, LateEvents
+from gateway.sources.rabbitmq.event_gaps import (
+    COMPARE_AGAIN,
+    COMPARE_AT_LONGEST,
+    GapTracker,
+    LateEvents,
+)
 from gateway.sources.rabbitmq.events import Changed
 from gateway.sources.rabbitmq.management_answers import ManagementAnswers
 from gateway.sources.rabbitmq.management_api import (
@@ -136,6 +141,7 @@ class RabbitMqSource:
         self._overdue: tuple[str, ...] = ()
         self._rebind_reason = ""
         self._compare_at = 0  # not before (ns): each gap has everything listed again
+        self._compare_pause = COMPARE_AGAIN
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
     # Properties for the driver.
@@ -552,16 +558,16 @@ class RabbitMqSource:
     def _compare_with_events(self, now: int) -> list[Effect]:
         """Open a gap where listings show objects whose creation no event reported, though events arrive."""
         visibility = self._visibility
-        if now < self._compare_at:
-            return []
-        are_due = not visibility.catching_up and not visibility.events_missing
+        are_due = now >= self._compare_at and not visibility.catching_up and not visibility.events_missing
         found = self._view.without_event.take(visibility.unbroken_since if are_due else 0)
         if not found:
             return []
-        self._compare_at = now + COMPARE_AGAIN
+        is_again = now < self._compare_at + COMPARE_AT_LONGEST
+        self._compare_pause = min(2 * self._compare_pause, COMPARE_AT_LONGEST) if is_again else COMPARE_AGAIN
+        self._compare_at = now + self._compare_pause
         self._rebind_reason = (
-            f"of new objects ({len(found)}) no event came, though others may arrive: the event exchange is"
-            " bound again"
+            f"of new objects ({len(found)}) no event came, though others may arrive, and earlier ones may be"
+            " missing: the event exchange is bound again"
         )
         return self._events_lost(self._rebind_reason, now, min(one.made_after for one in found))
 

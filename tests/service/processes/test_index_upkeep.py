@@ -226,7 +226,7 @@ async def test_where_a_core_was_killed_another_starts_on_a_read_only_disk(tmp_pa
             assert count_start(state, index, 2) == 2
             assert index.durable_row(1, "c", "known") == row
             ids = IdAllocator(state.identity, 2, index)
-            assert ids.end() < ids.end()
+            assert ids.end() < (end := ids.end())
             index.commit()
             with pytest.raises(IndexNotWrittenError, match="see to space on the disk"):
                 index.durable_row(1, "c", "new")
@@ -239,6 +239,9 @@ async def test_where_a_core_was_killed_another_starts_on_a_read_only_disk(tmp_pa
         with closing(InstanceIndex(state.instances, must_exist=True)) as index:
             assert count_start(state, index, 3) == 3 == state.boots
             assert index.alarms(1) == [(alarm, "text")]
+            ids = IdAllocator(state.identity, 3, index)
+            assert ids.end() > end
+            assert ids.alarm() != alarm
             assert index.durable_row(1, "c", "new") > row
 
 

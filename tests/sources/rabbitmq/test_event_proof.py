@@ -21,7 +21,7 @@ from gateway.links.durable_queue import DurableSubscription
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from gateway.model.times import SECOND
-from gateway.sources.rabbitmq import event_consumer, event_proof
+from gateway.sources.rabbitmq import event_consumer, event_gaps, event_proof
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
 from gateway.sources.rabbitmq.event_proof import EventProof, EventsSilentError, lacking, proof_of
 from gateway.sources.rabbitmq.events import BINDING_CREATED, BINDING_DELETED, EVENT_EXCHANGE
@@ -384,7 +384,10 @@ def hiding_bindings(path: str, reply: Reply) -> Reply:
     return (404, b"{}") if is_hidden else reply
 
 
-async def test_queues_that_come_without_an_event_show_that_some_are_missing(unbound: PrivateBroker) -> None:
+async def test_queues_that_come_without_an_event_show_that_some_are_missing(
+    unbound: PrivateBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_gaps, "CREATION_OVERDUE", 10 * SECOND)
     with proxy(unbound.ports.management, kept) as hidden:
         hidden.answer = hiding_bindings
         async with watch(unbound, unbound.administrator, management=hidden.url) as watched:
