@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from gateway.file_owners import peer
-from gateway.file_systems import UNABLE, Ability, in_words
+from gateway.file_systems import UNABLE, Ability, can, in_words
 
 MAX_PATH_OCTETS: Final = 107
 """``sun_path`` holds 108 bytes, one of them NUL (unix(7))."""
@@ -28,6 +28,9 @@ BACKLOG: Final = 100
 
 _OWN_ALONE: Final = 0o600
 _LONGEST_DESCRIPTOR: Final = len("/proc/self/fd/1048576/")
+
+OBJECTS_SUFFIX: Final = ".objects"
+"""What the path of the objects' socket ends with, in the place of that of the feed's socket beside it."""
 
 SocketFile: TypeAlias = tuple[int, int, int]
 """The file of a bound socket: device, inode and time of its making; an inode alone is given again."""
@@ -85,14 +88,28 @@ def bound_listener(path: Path) -> socket.socket:
     return listener
 
 
-def trouble_at(path: Path) -> str:
-    """Return why this user cannot make a socket at a path; empty if nothing is known against it."""
+def trouble_at(path: Path, ours: SocketFile | None = None) -> str:
+    """Return why this user cannot make a socket at a path; empty if nothing is known against it.
+
+    What is tried there leaves nothing behind.
+
+    Args:
+        path: where the socket is to be.
+        ours: the socket of those that are to make it again, which is not in their way.
+    """
+    if ours is not None and file_at(path) == ours:
+        return ""
     if len(os.fsencode(path)) > MAX_PATH_OCTETS and (text := _too_long(path)):
         return text
-    place = next(each for each in path.absolute().parents if os.path.isdir(each))  # noqa: PTH112  which does not raise
-    if not os.access(place, os.W_OK | os.X_OK):
-        return f"this user cannot write in {place}"
-    return _NO_SOCKET if os.path.lexists(path) and file_at(path) is None else ""
+    if text := _trouble_of_folder(next(each for each in path.absolute().parents if os.path.lexists(each))):
+        return text
+    try:
+        with short_name(path) as name:
+            return _occupied(path, name)
+    except FileNotFoundError:  # the folder of a long path
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 class SocketServer:
@@ -168,13 +185,19 @@ async def connected(path: Path, limit: int) -> tuple[asyncio.StreamReader, async
     return reader, writer
 
 
-_NO_SOCKET: Final = "something is there that is no socket"
-
-
 def _too_long(path: Path) -> str:
     """Return why even a descriptor of its folder does not make a path short enough; else the empty text."""
     room, octets = MAX_PATH_OCTETS - _LONGEST_DESCRIPTOR, len(os.fsencode(path.name))
     return f"the name of a socket has at most {room} bytes, this one {octets}" if octets > room else ""
+
+
+def _trouble_of_folder(folder: Path) -> str:
+    """Return why this user can make neither a socket nor a folder in a folder; empty if nothing is known."""
+    if not os.path.isdir(folder):  # noqa: PTH112  which does not raise
+        return f"{folder} is no folder"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"this user cannot write in {folder}"
+    return "" if can(folder, Ability.SOCKETS) else in_words(folder, [Ability.SOCKETS])
 
 
 def _remove_abandoned(path: Path, name: str) -> None:
@@ -185,15 +208,33 @@ def _remove_abandoned(path: Path, name: str) -> None:
     """
     if not os.path.lexists(path):
         return
+    if text := _occupied(path, name):
+        raise OSError(errno.EADDRINUSE, text, str(path))
+    path.unlink(missing_ok=True)
+
+
+def _occupied(path: Path, name: str) -> str:
+    """Return why what is at a path is not removed; empty for nothing, and for an abandoned socket.
+
+    Args:
+        path: the path.
+        name: a name of it that a socket's address can hold.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    if not os.path.lexists(path):
+        return ""
     if file_at(path) is None:
-        raise OSError(errno.EEXIST, _NO_SOCKET, str(path))
+        return "something is there that is no socket"
+    if os.geteuid() not in {0, path.lstat().st_uid}:
+        return "a socket of another user is there"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
             probe.connect(name)
         except (ConnectionRefusedError, FileNotFoundError):
-            path.unlink(missing_ok=True)
-            return
+            return ""
         except BlockingIOError:
             pass  # so many wait there that no more are taken
-    raise OSError(errno.EADDRINUSE, "another process listens there", str(path))
+    return "another process listens there"

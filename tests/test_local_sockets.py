@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -105,9 +106,11 @@ def test_a_socket_in_use_and_a_file_are_left_as_they_are(tmp_path: Path) -> None
                 bound_listener(path)
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(str(used))
-    assert file.read_text() == "of the user"
-    assert trouble_at(file) == "something is there that is no socket"
-    assert trouble_at(used) == ""
+        assert file.read_text() == "of the user"
+        assert trouble_at(file) == "something is there that is no socket"
+        assert trouble_at(used) == "another process listens there"
+        assert trouble_at(used, ours=file_at(used)) == ""
+    assert trouble_at(used) == "", "on which nothing listens any more"
 
 
 _LISTENER = """
@@ -138,8 +141,20 @@ async def test_a_process_of_another_user_at_the_path_is_not_listened_to(tmp_path
 
 @for_root
 def test_a_folder_that_the_user_cannot_write_is_said_before_the_start() -> None:
+    assert trouble_as_other("/run/of-root/feed.sock") == "this user cannot write in /run\n"
+
+
+@for_root
+def test_a_socket_of_another_user_is_said_before_the_start() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        with bound_listener(Path(folder) / "f.sock"):
+            assert trouble_as_other(f"{folder}/f.sock") == "a socket of another user is there\n"
+
+
+def trouble_as_other(path: str) -> str:
     asking = "import os, sys; from pathlib import Path; from gateway.local_sockets import trouble_at\n"
     asking += "os.setuid(int(sys.argv[1])); print(trouble_at(Path(sys.argv[2])))"
-    words = [sys.executable, "-c", asking, str(OTHER), "/run/of-root/feed.sock"]
+    words = [sys.executable, "-c", asking, str(OTHER), path]
     said = subprocess.run(words, capture_output=True, text=True, check=True)  # noqa: S603  of this test
-    assert said.stdout == "this user cannot write in /run\n"
+    return said.stdout

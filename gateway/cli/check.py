@@ -24,7 +24,9 @@ from gateway.service.diagnostics.checks import check_files, check_jmx, check_sou
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.kept_sockets import check_sockets
 from gateway.service.processes.process_setup import configure_logs
+from gateway.service.state.report import in_use
 
 _READING_SECONDS: Final = 30.0
 _NO_DIFFERENCE: Final = "the gateway runs with this configuration"
@@ -54,7 +56,8 @@ def check(config: Path | None, *, connect: bool, against_running: bool, saved: P
     configuration = loaded(config)
     configure_logs("check")
     remarks = check_files(configuration)
-    say([*remarks.secrets, *remarks.nameless, *configuration.socket_remarks()])
+    say([*remarks.secrets, *remarks.nameless])
+    check_sockets(configuration, is_running=in_use(configuration.state_folder))
     say(f"{remark}: an agent may have it" for remark in remarks.patterns)
     if against_running:
         running = running_settings(configuration)

@@ -12,7 +12,7 @@ from gateway.config.files import LoadedConfiguration
 from gateway.file_owners import reason_of
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.kept_sockets import note_feed_place
+from gateway.service.processes.kept_sockets import check_sockets, note_feed_place
 from gateway.service.processes.process_setup import become
 from gateway.service.state.running_configuration import note_running
 from gateway.state_folder import StateError, StateFolder, refuse_root
@@ -86,6 +86,7 @@ def _supervise(configuration: LoadedConfiguration, copy: Path) -> list[str]:
 def _copied(configuration: LoadedConfiguration) -> Path:
     try:
         with command_errors():
+            check_sockets(configuration, is_running=False)
             note_feed_place(configuration)
             return note_running(configuration)
     except OSError as error:

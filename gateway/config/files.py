@@ -17,7 +17,7 @@ from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import ClientTlsSettings, ListenerTls
 from gateway.config.types import SecretSource
 from gateway.file_owners import distrust, owner_for_root
-from gateway.local_sockets import trouble_at
+from gateway.local_sockets import OBJECTS_SUFFIX
 from gateway.state_folder import RUNNING_FILES
 from gateway.yaml_documents import (
     Complaint,
@@ -103,13 +103,6 @@ class LoadedConfiguration:
                 if text := part.remark(self.folder):
                     yield key, text
 
-    def socket_remarks(self) -> Iterator[str]:
-        """Yield why this user cannot make the feed's socket where it is configured, if that is so."""
-        if self.settings.feed.socket is not None:
-            path = self.folder / self.settings.feed.socket
-            if text := trouble_at(path):
-                yield f"feed.socket: {path}: {text}"
-
     @property
     def state_folder(self) -> Path:
         """The state folder (`gateway.config.places.state_folder`)."""
@@ -194,7 +187,7 @@ class LoadedConfiguration:
     @property
     def objects_socket(self) -> Path:
         """The path of the socket for the metrics of objects, beside `feed_socket`."""
-        return self.feed_socket.with_suffix(".objects")
+        return self.feed_socket.with_suffix(OBJECTS_SUFFIX)
 
 
 def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedConfiguration:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import importlib
 import os
 import socket
 import stat
@@ -22,7 +23,14 @@ import structlog
 from gateway.durable_files import write_durably
 from gateway.file_owners import reason_of
 from gateway.file_systems import Ability, can
-from gateway.local_sockets import BACKLOG, SocketFile, bound_listener, file_at
+from gateway.local_sockets import (
+    BACKLOG,
+    OBJECTS_SUFFIX,
+    SocketFile,
+    bound_listener,
+    file_at,
+    trouble_at,
+)
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import ProcessLine
 from gateway.state_folder import FEED_PLACE, FEED_SOCKET, StateError
@@ -39,7 +47,11 @@ LOOK_SECONDS: Final = 3.0
 _RUNTIME_FOLDER: Final = "RUNTIME_DIRECTORY"
 """The variable with the folder that systemd makes for a service (RuntimeDirectory=, systemd.exec(5))."""
 
+_MADE_BY_SERVICES: Final = Path("/run")
+"""The folder in which a service manager makes those of services when these start, and removes them."""
+
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_ANOTHER: Final = "name another path under feed.socket"
 
 
 def note_feed_place(loaded: LoadedConfiguration) -> None:
@@ -53,14 +65,8 @@ def note_feed_place(loaded: LoadedConfiguration) -> None:
         CommandError: no folder of the user's own can be used.
         StateError: the note cannot be written.
     """
-    state, configured = loaded.state_folder, loaded.configured_socket
-    if configured is not None:
-        place = str(configured)
-    elif can(state, Ability.SOCKETS):
-        place = FEED_SOCKET  # relative to the state, which a container may have elsewhere
-    else:
-        digest = hashlib.blake2b(os.fsencode(state.resolve()), digest_size=6).hexdigest()
-        place = str(_own_folder() / f"feed-{digest}.sock")
+    state = loaded.state_folder
+    place = _place(loaded, os.getuid(), makes=True)
     note = state / FEED_PLACE
     with suppress(OSError, UnicodeDecodeError):
         if note.read_text(encoding="utf-8") == f"{place}\n":
@@ -71,22 +77,88 @@ def note_feed_place(loaded: LoadedConfiguration) -> None:
         raise StateError(f"{note}: cannot be written: {reason_of(error, state)}") from error
 
 
-def _own_folder() -> Path:
-    """Return a folder that only this user can enter; it is made if it is missing.
+def check_sockets(loaded: LoadedConfiguration, *, is_running: bool) -> None:
+    """Check that a gateway that starts with a configuration can make its sockets; nothing is changed.
+
+    Only its user, whose the state folder is, and root can see that: for another user there is no error.
+
+    Args:
+        loaded: the configuration.
+        is_running: whether this gateway runs: what listens at its noted place is its own then.
+
+    Raises:
+        CommandError: one cannot be made; the text has file and line of the key.
+    """
+    try:
+        user = loaded.state_folder.stat().st_uid
+    except OSError:
+        user = os.getuid()
+    if os.geteuid() not in {0, user} or not (text := _trouble(loaded, user, is_running=is_running)):
+        return
+    late = importlib.import_module("gateway.yaml_documents")
+    raise CommandError(
+        ExitCode.CONFIGURATION, str(late.complaint_at(loaded.path, [(("feed", "socket"), text)]))
+    )
+
+
+def _trouble(loaded: LoadedConfiguration, user: int, *, is_running: bool) -> str:
+    """Return why a gateway of a user cannot make its sockets; empty if nothing is known against it."""
+    if loaded.settings.feed.socket is None and (is_running or not loaded.state_folder.exists()):
+        return ""  # where it runs, it has decided by variables of its own
+    try:
+        feed = loaded.state_folder / _place(loaded, user, makes=False)
+    except CommandError as error:
+        return str(error)
+    places = {feed: loaded.feed_socket}
+    if loaded.settings.metrics.objects is not None:
+        places[feed.with_suffix(OBJECTS_SUFFIX)] = loaded.objects_socket
+    for path, noted in places.items():
+        if path.is_relative_to(_MADE_BY_SERVICES) and not path.parent.exists():
+            continue
+        if text := trouble_at(path, file_at(noted) if is_running else None):
+            return f"{path}: {text}: {_ANOTHER}"
+    return ""
+
+
+def _place(loaded: LoadedConfiguration, user: int, *, makes: bool) -> str:
+    """Return where the feed's socket of a user's gateway will be, absolute or relative to the state folder.
+
+    Args:
+        loaded: the configuration.
+        user: the number of the user.
+        makes: whether a folder of the user's own is made where one is needed.
+
+    Raises:
+        CommandError: no such folder can be used.
+    """
+    state, configured = loaded.state_folder, loaded.settings.feed.socket
+    if configured is not None:
+        return str(loaded.folder / configured)
+    if can(state, Ability.SOCKETS):
+        return FEED_SOCKET  # relative to the state, which a container may have elsewhere
+    digest = hashlib.blake2b(os.fsencode(state.resolve()), digest_size=6).hexdigest()
+    return str(_own_folder(user, makes=makes) / f"feed-{digest}.sock")
+
+
+def _own_folder(user: int, *, makes: bool) -> Path:
+    """Return a folder that only a user can enter, if it is there or is made.
 
     Raises:
         CommandError: it cannot be made, or another user made it before.
     """
     named = Path(os.environ.get(_RUNTIME_FOLDER, "").partition(":")[0])
     try:
-        folder = named if named.is_absolute() else temporary_place() / f"amqp-gateway-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder = named if named.is_absolute() else temporary_place() / f"amqp-gateway-{user}"
+        if makes:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        elif not os.path.lexists(folder):
+            return folder
         found = folder.lstat()
     except OSError as error:
         text = f"no folder holds the feed's socket: {error}: name a path under feed.socket"
         raise CommandError(ExitCode.CONFIGURATION, text) from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & _OTHERS:
-        text = f"{folder}: is no folder that only this user can enter: name another path under feed.socket"
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & _OTHERS:
+        text = f"{folder}: is no folder that only its user can enter: {_ANOTHER}"
         raise CommandError(ExitCode.CONFIGURATION, text)
     return folder
 
@@ -101,7 +173,7 @@ def socket_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        text = f"{path}: the socket cannot be made: {error.strerror}: name another path under feed.socket"
+        text = f"{path}: the socket cannot be made: {error.strerror}: {_ANOTHER}"
         raise CommandError(ExitCode.CONFIGURATION, text) from error
 
 

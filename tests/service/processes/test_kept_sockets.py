@@ -8,7 +8,7 @@ import signal
 import socket
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from gateway.service.processes.kept_sockets import note_feed_place
 from gateway.starts import RESERVED
 from gateway.state_folder import FEED_PLACE, StateFolder
 from tests.components import hosts
-from tests.components.command_line import Site, amqp_gateway, new_site, running
+from tests.components.command_line import COMMAND, Site, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import DEADLINE, wait_until
 from tests.service.processes.test_core import processes_of
@@ -118,6 +118,21 @@ def test_a_socket_that_is_removed_is_made_again_and_the_connections_stay(site: S
     assert list(folder.iterdir()) == []
 
 
+def said_of_socket(site: Site, program: Sequence[str | Path] = COMMAND) -> str:
+    """Return what check, doctor and run say of the sockets of a configuration: all the same, or nothing."""
+    words = ("--config", site.configuration)
+    checked, looked, ran = (
+        amqp_gateway(each, *words, program=program) for each in ("check", "doctor", "run")
+    )
+    assert (checked.code, looked.code) == (ran.code, ExitCode.DIFFERENCE), looked.output
+    (line,) = ran.reported
+    assert checked.reported == [line]
+    said = line.removeprefix("amqp-gateway: ")
+    (problem,) = (line for line in looked.output.splitlines() if line.startswith("problem"))
+    assert problem.partition("feed: ")[2] == said
+    return said
+
+
 def test_a_second_gateway_with_the_same_socket_is_refused_and_the_first_serves_on(site: Site) -> None:
     folder = site.folder / "second"
     folder.mkdir()
@@ -125,15 +140,31 @@ def test_a_second_gateway_with_the_same_socket_is_refused_and_the_first_serves_o
     second.configure(feed={"socket": "../feed.sock"})
     with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
         gateway.ready()
-        ended = amqp_gateway("run", "--config", second.configuration)
+        said = said_of_socket(second)
+        for command in ("check", "doctor"):
+            ours = amqp_gateway(command, "--config", site.configuration)
+            assert "feed.socket" not in ours.output + ours.errors
+        site.configure(feed={"socket": "notes"})
+        (site.folder / "notes").write_text("of the user")
+        checked = amqp_gateway("check", "--config", site.configuration)
+        assert checked.code is ExitCode.CONFIGURATION, "where it would be after a restart"
+        site.configure()
         assert answers(site)
         assert gateway.terminate().code is ExitCode.OK
-    assert ended.code is ExitCode.CONFIGURATION
-    (reported,) = ended.reported
-    assert reported == (
-        f"amqp-gateway: {folder}/../feed.sock: the socket cannot be made: another process listens there: "
+    assert said == (
+        f"{second.configuration}:8: feed.socket: {folder}/../feed.sock: another process listens there: "
         "name another path under feed.socket"
     )
+    assert amqp_gateway("check", "--config", second.configuration).code is ExitCode.OK
+
+
+def test_the_sockets_of_the_objects_of_two_gateways_are_two(site: Site) -> None:
+    metrics = {"enabled": True, "listen": f"127.0.0.1:{free_tcp_port()}", "objects": {}}
+    site.configure(feed={"socket": "feed.other"}, metrics=metrics)
+    with socket.socket(socket.AF_UNIX) as objects:
+        objects.bind(str(site.folder / "feed.objects"))
+        objects.listen()
+        assert f"{site.folder}/feed.objects: another process listens there" in said_of_socket(site)
 
 
 def test_a_gateway_that_was_killed_leaves_a_socket_that_the_next_start_replaces(site: Site) -> None:
@@ -210,9 +241,9 @@ def test_a_state_folder_that_cannot_hold_a_socket_leads_to_a_folder_of_the_user(
         assert answers(site)
         assert gateway.terminate().code is ExitCode.OK
     folder.chmod(0o755)
-    refused = amqp_gateway(*words, program=program, TMPDIR=str(runtime))
-    assert refused.code is ExitCode.CONFIGURATION
-    assert f"{folder}: is no folder that only this user can enter: name another path under" in refused.errors
+    said = said_of_socket(site, ("env", f"TMPDIR={runtime}", *program))
+    assert said.startswith(f"{site.configuration}:")
+    assert f"{folder}: is no folder that only its user can enter: name another path under feed.so" in said
 
 
 def test_a_note_that_cannot_be_read_is_none(site: Site) -> None:
@@ -225,13 +256,8 @@ def test_a_note_that_cannot_be_read_is_none(site: Site) -> None:
 def test_what_is_in_the_way_of_the_configured_socket_is_said_by_check_doctor_and_run(site: Site) -> None:
     (site.folder / "notes").write_text("of the user")
     site.configure(feed={"socket": "notes"})
-    checked, looked, ran = (
-        amqp_gateway(word, "--config", site.configuration) for word in ("check", "doctor", "run")
-    )
-    said = f"feed.socket: {site.folder}/notes: something is there that is no socket"
-    assert said in checked.output + checked.errors
-    assert said in looked.output
-    assert looked.code is ExitCode.DIFFERENCE
-    assert ran.code is ExitCode.CONFIGURATION
-    assert "name another path under feed.socket" in ran.errors
+    said = f"feed.socket: {site.folder}/notes: something is there that is no socket: name another path under"
+    assert said in said_of_socket(site)
+    site.configure(feed={"socket": "notes/feed.sock"})
+    assert f"{site.folder}/notes is no folder" in said_of_socket(site)
     assert (site.folder / "notes").read_text() == "of the user"

@@ -59,7 +59,7 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         *await asyncio.to_thread(lambda: list(audit_heads_findings(loaded))),
         *await asyncio.to_thread(lambda: list(key_findings(loaded, time.time_ns()))),
         *port_findings(loaded, is_running=is_running),
-        *feed_findings(loaded),
+        *feed_findings(loaded, is_running=is_running),
         *await asyncio.to_thread(lambda: list(mib_findings(loaded))),
         *await asyncio.to_thread(lambda: list(capture_findings(loaded))),
     ):

@@ -21,6 +21,8 @@ from gateway.file_owners import is_writable_by_group
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.jmx.java_runtime import JavaMissingError, find_java, java_environment
 from gateway.service.diagnostics.doctor import Finding, Level
+from gateway.service.processes.exit_codes import CommandError
+from gateway.service.processes.kept_sockets import check_sockets
 from gateway.service.state.report import StateReport, report
 from gateway.snmp.ber import dotted, parse_oid
 from gateway.snmp.fixed_mib import MODULE
@@ -210,10 +212,12 @@ def _port(what: str, host: str, port: int, kind: socket.SocketKind, *, is_runnin
     return Finding("ports", Level.GOOD, f"{what}: free", "", subject)
 
 
-def feed_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """Yield a finding if the socket between the gateway's processes cannot be made where it is configured."""
-    for remark in loaded.socket_remarks():
-        yield Finding("feed", Level.PROBLEM, remark, "name another path under feed.socket")
+def feed_findings(loaded: LoadedConfiguration, *, is_running: bool) -> Iterator[Finding]:
+    """Yield a finding if the sockets between the gateway's processes cannot be made."""
+    try:
+        check_sockets(loaded, is_running=is_running)
+    except CommandError as error:
+        yield Finding("feed", Level.PROBLEM, str(error))
 
 
 def mib_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
