@@ -32,6 +32,9 @@ _LONGEST_DESCRIPTOR: Final = len("/proc/self/fd/1048576/")
 OBJECTS_SUFFIX: Final = ".objects"
 """What the path of the objects' socket ends with, in the place of that of the feed's socket beside it."""
 
+ARE_THERE: Final = b"?\n"
+"""The question to the process with the metrics of objects whether it is there; it answers one byte."""
+
 SocketFile: TypeAlias = tuple[int, int, int]
 """The file of a bound socket: device, inode and time of its making; an inode alone is given again."""
 

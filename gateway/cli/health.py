@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 def health(config: Path | None) -> None:
     """Check the health of the running gateway; the exit code is 0 if every source is synchronised.
 
-    The states of sources are read by SNMP. For JMX the check is whether it accepts connections. While the
-    gateway runs, its configuration counts, and not a file that is being edited.
+    The states of sources are read by SNMP. For JMX the check is whether it accepts connections, for the
+    metrics of objects whether their process answers. While the gateway runs, its configuration counts, and
+    not a file that is being edited.
     """
 
     @cache
@@ -33,10 +34,9 @@ def health(config: Path | None) -> None:
         return _configuration(config)
 
     addresses = known_addresses(config, whole)
-    if addresses.snmp is None and addresses.jmx is None:
-        raise CommandError(
-            ExitCode.CONFIGURATION, "neither snmp nor jmx is enabled: enable one of them for this check"
-        )
+    if addresses.snmp is None and addresses.jmx is None and not addresses.has_objects:
+        text = "neither snmp nor jmx nor metrics.objects is enabled: enable one of them for this check"
+        raise CommandError(ExitCode.CONFIGURATION, text)
     asyncio.run(ask(addresses, whole, click.echo))
 
 

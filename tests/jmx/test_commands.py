@@ -67,7 +67,7 @@ async def test_health_needs_a_process_that_answers(jmx: JmxSite) -> None:
     ended = await command("health", jmx)
     assert ended.code is ExitCode.CONFIGURATION
     assert ended.reported == [
-        "amqp-gateway: neither snmp nor jmx is enabled: enable one of them for this check"
+        "amqp-gateway: neither snmp nor jmx nor metrics.objects is enabled: enable one of them for this check"
     ]
 
 

@@ -19,7 +19,7 @@ from gateway.config.places import reached_at
 from gateway.config.secret_places import SecretError
 from gateway.durable_files import FOR_STARTS, RESERVE, DiskReserve
 from gateway.file_owners import peer
-from gateway.local_sockets import short_name
+from gateway.local_sockets import ARE_THERE, OBJECTS_SUFFIX, short_name
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.state.running_addresses import Addresses, JmxAddress, SnmpAddress
 from gateway.service.state.snmp_communities import community_at
@@ -42,22 +42,26 @@ _GREETING_SECONDS = 2.5
 """Seconds for the greeting of JMX, from the connection on; SNMP and JMX are asked at the same time."""
 
 _CORE_SECONDS: Final = 2.5
+_OBJECTS_SECONDS: Final = 4.0
+"""Seconds for the answer of the process with the metrics of objects, which may be making a page just then."""
 _TRIES = 2
 _REQUEST_IDS = 2**31
 _LOG_SCALARS = (LogScalar.STATE, LogScalar.DETAIL, LogScalar.WAITING, LogScalar.LOST)
 _TRUE = 1
-NO_CORE: Final = "the core is not running: see its log"
+CORE: Final = "the core"
+OBJECTS: Final = "the process 'objects', which has the metrics of objects,"
+NO_CORE: Final = f"{CORE} is not running: see its log"
 JUST_STARTED: Final = "the SNMP agent has just started, and has not received what the core knows: ask again"
 _WAITING = "new objects wait, not shown"
 
 
 async def ask(addresses: Addresses, whole: Whole, report: Callable[[str], None]) -> None:
-    """Report on SNMP and JMX, as far as they are enabled; within 2.5 s, whatever stands still.
+    """Report on SNMP, JMX and the metrics of objects, as far as they are enabled, within 4 s.
 
-    Without SNMP, which says whether there is a core, the core itself is asked.
+    Without SNMP, which says whether there is a core, the core itself is asked. What stands still is said.
 
     Raises:
-        CommandError: as `ask_health` and `ask_jmx_health`, with the exit code of the first.
+        CommandError: as `ask_health`, `ask_jmx_health` and `_ask_process`, with the exit code of the first.
     """
     of_snmp, of_jmx = list[str](), list[str]()
     running: list[Coroutine[Any, Any, None]] = []
@@ -66,18 +70,28 @@ async def ask(addresses: Addresses, whole: Whole, report: Callable[[str], None])
     if addresses.jmx is not None:
         running.append(ask_jmx_health(addresses.jmx, of_jmx.append))
     if addresses.snmp is None:
-        running.append(asyncio.to_thread(_ask_core, addresses))
+        running.append(asyncio.to_thread(_ask_process, CORE, addresses.feed_socket, _CORE_SECONDS))
+    if addresses.has_objects:
+        path = addresses.feed_socket.with_suffix(OBJECTS_SUFFIX)
+        running.append(asyncio.to_thread(_ask_process, OBJECTS, path, _OBJECTS_SECONDS, ARE_THERE))
     outcomes = await asyncio.gather(*running, return_exceptions=True)
     for line in (*of_snmp, *of_jmx):
         report(line)
     if state := state_line(addresses.state_folder):
         report(state)
-    failures = [outcome for outcome in outcomes if outcome is not None]
-    match failures:
-        case [CommandError() as first, CommandError() as second]:
-            raise CommandError(first.code, f"{first}\n{second}") from second
-        case [first, *_]:
-            raise first
+    _raise(outcomes)
+
+
+def _raise(outcomes: Sequence[BaseException | None]) -> None:
+    """Raise what checks have found as one error, with the exit code of the first."""
+    failures = list[CommandError]()
+    for outcome in outcomes:
+        if isinstance(outcome, CommandError):
+            failures.append(outcome)
+        elif outcome is not None:
+            raise outcome
+    if failures:
+        raise CommandError(failures[0].code, "\n".join(map(str, failures))) from failures[0]
 
 
 async def ask_health(
@@ -118,30 +132,40 @@ async def ask_health(
         )
 
 
-def _ask_core(addresses: Addresses) -> None:
-    """Check that the core sends its first byte to a new connection on the feed.
+def _ask_process(name: str, path: Path, seconds: float, question: bytes = b"") -> None:
+    """Check that a process sends a first byte to a new connection.
 
-    Without a core the supervisor, which has the socket, closes what connects. It is not known whether there
-    is a core where this user may not connect, or is refused as another user: that is no failure.
+    Without the process the supervisor, which has the socket, closes what connects. It is not known whether
+    there is one where this user may not connect, or is refused as another user: that is no failure.
+
+    Args:
+        name: of the process.
+        path: of its socket.
+        seconds: to wait for the byte.
+        question: what it is asked; the core sends unasked.
 
     Raises:
-        CommandError: there is no core, or it stands still.
+        CommandError: it is not there, or stands still.
     """
+    is_missing = f"{name} is not running: see its log"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(_CORE_SECONDS)
+        probe.settimeout(seconds)
         try:
-            with short_name(addresses.feed_socket) as name:
-                probe.connect(name)
-            is_closed = peer(probe) == os.getuid() and not probe.recv(1)
+            with short_name(path) as reached:
+                probe.connect(reached)
+            if peer(probe) != os.getuid():
+                return
+            probe.sendall(question)
+            is_closed = not probe.recv(1)
         except (ConnectionError, FileNotFoundError) as error:
-            raise CommandError(ExitCode.UNREACHABLE, NO_CORE) from error
+            raise CommandError(ExitCode.UNREACHABLE, is_missing) from error
         except (TimeoutError, BlockingIOError) as error:  # the latter where too many wait to be accepted
-            text = f"the core has said nothing for {_CORE_SECONDS:g} s: it stands still; see its log"
+            text = f"{name} has said nothing for {seconds:g} s: it stands still; see its log"
             raise CommandError(ExitCode.UNREACHABLE, text) from error
         except OSError:
             return
     if is_closed:
-        raise CommandError(ExitCode.UNREACHABLE, NO_CORE)
+        raise CommandError(ExitCode.UNREACHABLE, is_missing)
 
 
 def state_line(folder: Path) -> str:

@@ -74,6 +74,7 @@ class Addresses(msgspec.Struct, frozen=True):
         deadline: the time that an operation may take, in nanoseconds.
         snmp: the SNMP agent; ``None`` where it is off.
         jmx: the JMX agent; ``None`` where it is off.
+        has_objects: whether a process has the metrics of objects.
     """
 
     path: str
@@ -83,6 +84,7 @@ class Addresses(msgspec.Struct, frozen=True):
     deadline: int
     snmp: SnmpAddress | None
     jmx: JmxAddress | None
+    has_objects: bool = False
 
     @property
     def state_folder(self) -> Path:

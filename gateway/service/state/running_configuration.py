@@ -140,6 +140,7 @@ def addresses_of(loaded: LoadedConfiguration) -> Addresses:
         if snmp.enabled
         else None,
         jmx=jmx_address(jmx) if jmx.enabled else None,
+        has_objects=settings.metrics.enabled and settings.metrics.objects is not None,
     )
 
 

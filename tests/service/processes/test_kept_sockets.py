@@ -92,6 +92,38 @@ def test_a_restart_of_the_core_changes_nothing_at_the_path_and_what_connects_mea
         assert gateway.terminate().code is ExitCode.OK
 
 
+def test_health_asks_the_process_with_the_metrics_of_objects(site: Site) -> None:
+    port = free_tcp_port()
+    site.configure(
+        snmp={"enabled": False}, metrics={"enabled": True, "listen": f"127.0.0.1:{port}", "objects": {}}
+    )
+    words = ("health", "--config", site.configuration)
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        supervisor = psutil.Process(gateway.process.pid)
+        assert amqp_gateway(*words).code is ExitCode.OK
+        os.kill(processes_of(supervisor)["objects"], signal.SIGSTOP)
+        stands_still = amqp_gateway(*words)
+        said = ""
+
+        def is_missing() -> bool:
+            """Return whether it is asked after the end of one process, and before the next one is there."""
+            nonlocal said
+            for name, process_id in processes_of(supervisor).items():
+                if name == "objects":
+                    os.kill(process_id, signal.SIGKILL)
+            said = amqp_gateway(*words).errors
+            return bool(said)
+
+        wait_until(is_missing, "it is not there")
+        wait_until(lambda: ended_well(site), "it is started again")
+        assert gateway.terminate().code is ExitCode.OK
+    name = "amqp-gateway: the process 'objects', which has the metrics of objects,"
+    assert said == f"{name} is not running: see its log\n"
+    assert stands_still.code is ExitCode.UNREACHABLE
+    assert stands_still.errors == f"{name} has said nothing for 4 s: it stands still; see its log\n"
+
+
 def test_a_socket_that_is_removed_is_made_again_and_the_connections_stay(site: Site) -> None:
     port = free_tcp_port()
     site.configure(
