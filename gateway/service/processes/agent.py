@@ -28,9 +28,11 @@ from gateway.service.metrics.process import measured, usage
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.core import log_plain_text, run_core
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.installed_code import InstalledCode, until_other_can_start
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.supervisor import MetricsPages
 from gateway.service.sources.endpoints import amqp_endpoint
+from gateway.service.state.running_addresses import digests_of
 from gateway.shipped_files import version
 from gateway.state_folder import AGENTS, StateError, StateFolder, refuse_root
 
@@ -41,6 +43,29 @@ PROCESS: Final = "agent"
 
 _LOG_MEBIBYTES: Final = 64
 """Size of an agent's event log, from which a restart knows the earlier objects."""
+
+
+async def until_replaced(loaded: LoadedConfiguration, again: Sequence[str]) -> None:
+    """Wait until other code is installed, and can be started in the place of an agent by ``again``.
+
+    It would read its configuration again, which an agent does only where it is restarted by its operator. So
+    one whose files were changed since its start, or cannot be read, is left alone, and what to do is logged.
+    """
+    files = loaded.trusted_files
+    began_with = _digests(files)
+
+    def trouble() -> str:
+        return "" if began_with == _digests(files) else f"{loaded.path}: was changed since the agent's start"
+
+    await until_other_can_start(InstalledCode(), again, "agent", trouble)
+    log.info("agent-restarts", reason="other code was installed")
+
+
+def _digests(files: Sequence[Path]) -> object:
+    try:
+        return digests_of(files)
+    except OSError as error:
+        return str(error)
 
 
 async def run_agent(loaded: LoadedConfiguration, name: str, clock: Clock, lifeline: Lifeline) -> None:

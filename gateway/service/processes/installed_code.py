@@ -14,7 +14,7 @@ import csv
 import hashlib
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -132,29 +132,41 @@ class InstalledCode:
         return base64.urlsafe_b64encode(found).decode().rstrip("=") == wanted
 
 
-async def until_other_can_start(code: InstalledCode, words: Sequence[str]) -> None:
+async def until_other_can_start(
+    code: InstalledCode,
+    words: Sequence[str],
+    name: str = "gateway",
+    trouble_of: Callable[[], str] = lambda: "",
+) -> None:
     """Wait until other code is installed, is complete, and can be started; its troubles are logged.
 
     Args:
         code: the installed code.
-        words: the command of the gateway that starts the other code; it is tried with ``--trial``.
+        words: the command that starts the other code; it is tried with ``--trial``.
+        name: what restarts.
+        trouble_of: returns why it cannot be restarted now, though the code could; empty for nothing.
     """
     while True:
         while not code.is_other():  # noqa: ASYNC110  nothing says when files are replaced
             await asyncio.sleep(LOOK_SECONDS)
         log.warning(
-            "code-replaced", reason="other code is installed; when it is complete, the gateway restarts"
+            "code-replaced", reason=f"other code is installed; when it is complete, the {name} restarts"
         )
-        if not await _is_whole(code):
+        if not await _is_whole(code, name):
+            continue
+        if trouble := trouble_of():
+            log.warning("code-not-started", reason=trouble, advice=f"restart the {name}")
+            while trouble_of():  # noqa: ASYNC110  as above
+                await asyncio.sleep(LOOK_SECONDS)
             continue
         trouble = await _trouble_of_trial(words)
         if not trouble:
             return
-        _not_started(trouble)
+        _not_started(trouble, name)
         await asyncio.sleep(TRIAL_SECONDS)
 
 
-async def _is_whole(code: InstalledCode) -> bool:
+async def _is_whole(code: InstalledCode, name: str) -> bool:
     """Wait until other code is complete; return whether it is other code still."""
     began = reported = time.monotonic()
     whole, trouble = 0, ""
@@ -168,12 +180,12 @@ async def _is_whole(code: InstalledCode) -> bool:
             began = time.monotonic()
         if trouble and time.monotonic() - reported >= TRIAL_SECONDS:
             reported = time.monotonic()
-            _not_started(trouble)
+            _not_started(trouble, name)
     return True
 
 
-def _not_started(trouble: str) -> None:
-    log.warning("code-not-started", reason=trouble, advice="install it again, or restart the gateway")
+def _not_started(trouble: str, name: str) -> None:
+    log.warning("code-not-started", reason=trouble, advice=f"install it again, or restart the {name}")
 
 
 async def _trouble_of_trial(words: Sequence[str]) -> str:

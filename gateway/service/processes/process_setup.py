@@ -72,12 +72,12 @@ _EXECUTE_TRIALS: Final = 30
 """Trials to execute the interpreter, a second apart."""
 
 
-def become(words: Sequence[str], state_lock: int, lifeline: int | None) -> NoReturn:
+def become(words: Sequence[str], state_lock: int | None, lifeline: int | None) -> NoReturn:
     """Start a command of the installed gateway in the place of this process: same number, same descriptors.
 
     Args:
         words: the command line, without the descriptors.
-        state_lock: descriptor of the state folder's lock.
+        state_lock: descriptor of the state folder's lock, if the command takes one.
         lifeline: descriptor of the lifeline to the process that started this one, if any.
 
     Raises:

@@ -17,8 +17,9 @@ import pytest
 from gateway.feed.messages import VERSION
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.installed_code import InstalledCode
-from gateway.service.processes.systemd import ServiceManager
+from gateway.service.processes.systemd import MODULE, ServiceManager
 from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.service.processes.test_core import hello, processes_of
 
@@ -190,6 +191,35 @@ def test_signals_that_ask_for_nothing_do_not_end_a_gateway_that_restarts(
             os.kill(supervisor.pid, number)
         wait_until(lambda: events(gateway).count("gateway-ready") == 2, "it is ready once more")
         assert gateway.terminate().code is ExitCode.OK
+
+
+def test_an_agent_whose_files_were_replaced_restarts_as_the_same_process_if_its_configuration_is_the_same(
+    site: Site, installation: Installation
+) -> None:
+    broker = {"url": f"amqp://127.0.0.1:{free_tcp_port()}", "user": "x", "password": site.secret("x")}
+    shop = {
+        "kind": "rabbitmq",
+        "management": f"http://127.0.0.1:{free_tcp_port()}",
+        "user": "x",
+        "password": site.secret("x"),
+        "publish": {"amqp": broker, "allowed_users": ["console"]},
+    }
+    site.configure(agents={"shop": shop})
+    words, place = ("agent", "shop", "--config", site.configuration), str(installation.place)
+    with running(*words, log=site.folder / "log", program=MODULE, PYTHONPATH=place) as agent:
+        wait_until(lambda: "broker-not-reached" in events(agent), "it runs without its broker")
+        site.configure(agents={"shop": {**shop, "interval": "7s"}})
+        installation.newer()
+        installation.record()
+        wait_until(lambda: "code-not-started" in events(agent), "it would have another configuration")
+        (line,) = (each for each in agent.log if each["event"] == "code-not-started")
+        assert line["reason"] == f"{site.configuration}: was changed since the agent's start"
+        assert line["advice"] == "restart the agent"
+        site.configure(agents={"shop": shop})
+        wait_until(lambda: "agent-restarts" in events(agent), "its configuration is the same again")
+        wait_until(lambda: events(agent).count("broker-not-reached") == 2, "it has begun once more")
+        assert agent.process.poll() is None, "as the same process"
+        assert agent.terminate().code is ExitCode.OK
 
 
 def test_variables_of_systemd_are_for_the_supervisor_and_for_what_it_becomes() -> None:
