@@ -21,6 +21,7 @@ from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.supervisor import FAILED_STARTS
 from tests.components import every_command, hosts
 from tests.components.command_line import UNEXPECTED, Site, amqp_gateway, environment, running
+from tests.components.ports import free_tcp_port
 from tests.components.waiting import DEADLINE, wait_until
 from tests.eventlog.logs import segment, update
 
@@ -38,7 +39,27 @@ HOSTS: Mapping[str, Callable[[Path], list[str]]] = {
     ),
     "the kernel has no IPv6": lambda _: hosts.without_ipv6(EACH),
     "the user has no name": lambda _: hosts.without_user(EACH),
+    "variables of others, and noexec": lambda folder: hosts.host(
+        f"mkdir {folder}/temporary",
+        hosts.not_executable(folder / "temporary"),
+        f"export TMPDIR={folder}/temporary SSLKEYLOGFILE=/proc/none/keys SPARK_HOME=/none",
+        "export JAVA_TOOL_OPTIONS=-javaagent:/none/agent.jar",
+        program=EACH,
+    ),
+    "Python drops its texts": lambda _: hosts.host("export PYTHONOPTIMIZE=2", program=EACH),
 }
+WITHOUT_SPARK = {
+    "no folder takes temporary files": "no folder takes temporary files",
+    "the current folder was removed": "the current folder was removed: go to another one",
+    "the user has no name": f"the user {hosts.NO_USER} has no entry in /etc/passwd",
+    "variables of others, and noexec": ("the variable SPARK_HOME names /none"),
+}
+"""What Spark says where it does not start, which is quick; elsewhere only its help is shown."""
+WITH_JAVA = {
+    "no folder takes temporary files",
+    "variables of others, and noexec",
+}
+"""Where the gateway runs with a Java virtual machine, which these concern."""
 
 
 def ended(site: Site, host: str) -> dict[str, dict[str, Any]]:
@@ -46,13 +67,13 @@ def ended(site: Site, host: str) -> dict[str, dict[str, Any]]:
     folder = site.folder / "current"
     folder.mkdir()
     done = subprocess.run(  # noqa: S603  our own command
-        HOSTS[host](folder),
+        [*HOSTS[host](folder), *(["analytics"] if host in WITHOUT_SPARK else [])],
         cwd=folder,
         env=environment(AMQP_GATEWAY_CONFIG=str(site.configuration), PYTHONPATH=str(ROOT)),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=DEADLINE,
+        timeout=3 * DEADLINE,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -63,15 +84,22 @@ def ended(site: Site, host: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.long
 @pytest.mark.parametrize("host", HOSTS)
 def test_no_command_meets_what_it_does_not_expect(site: Site, host: str) -> None:
+    metrics, away = free_tcp_port(), free_tcp_port()
+    login = {"user": "x", "password": site.secret("x")}
+    source = {"kind": "rabbitmq", "management": f"http://127.0.0.1:{away}", **login}
+    amqp = {"url": f"amqp://127.0.0.1:{away}", **login}
     site.configure(
-        snmp={"listen": ["[::1]:16161"]},
-        metrics={"enabled": True, "listen": "[::1]:19999"},
+        sources={"orders": source},
+        agents={"shop": {**source, "publish": {"amqp": amqp, "allowed_users": ["console"]}}},
+        snmp={"listen": [f"[::1]:{site.snmp_port}"]},
+        metrics={"enabled": True, "listen": f"[::1]:{metrics}", "objects": {}},
         feed={"socket": "state/feed.sock"},
-        log={"folder": "log"},
+        log={"folder": "state/log"},
+        jmx={"enabled": host in WITH_JAVA, "listen": f"127.0.0.1:{free_tcp_port()}"},
     )
-    segment(site.folder / "log", 1, [update(number) for number in range(20)])
+    segment(site.folder / "state" / "log", 1, [update(number) for number in range(20)])
     commands = ended(site, host)
-    assert len(commands) > len(every_command.LEFT_OUT) * 10
+    assert len(commands) > 50
     for words, command in commands.items():
         assert "Traceback" not in command["printed"], words
         assert UNEXPECTED not in command["printed"], words
@@ -84,9 +112,19 @@ def test_no_command_meets_what_it_does_not_expect(site: Site, host: str) -> None
     else:
         assert query["code"] == ExitCode.OK
     if host == "the kernel has no IPv6":
-        assert "ports ::1:19999: metrics: Address family not supported by protocol" in doctor["printed"]
+        no_family = f"ports ::1:{metrics}: metrics: Address family not supported by protocol"
+        assert no_family in doctor["printed"]
     else:
-        assert doctor["code"] == ExitCode.OK, doctor["printed"]
+        assert commands["run"]["code"] == ExitCode.OK, commands["run"]["printed"]
+        assert "gateway-ready" in commands["run"]["printed"]
+        assert "process-died" not in commands["run"]["printed"]
+    problems = [line for line in doctor["printed"].splitlines() if line.startswith("problem")]
+    assert all(line.split()[1] in {"agent", "ports", "source"} for line in problems), "their broker is away"
+    for words in ("agent shop", "doctor", "run"):
+        assert "/proc/none/keys" not in commands[words]["printed"], "nothing of this uses TLS"
+    assert commands["agent shop"]["code"] == ExitCode.OK, commands["agent shop"]["printed"]
+    if host in WITHOUT_SPARK:
+        assert WITHOUT_SPARK[host] in commands["analytics report"]["printed"]
 
 
 def test_a_configuration_of_the_machine_is_found_from_a_folder_of_others(site: Site, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Runs every command once, each in a fork of this process, and prints how it ended: one line of JSON each.
 
 The process has imported what they need, so that some seventy commands take seconds. It is run by the tests
-on machines that lack something (`tests.components.hosts`), whose folder and mounts all commands have.
+on machines that lack something (`tests.components.hosts`), whose folder and mounts all commands have. Its
+arguments are groups of `LEFT_OUT` that are run all the same.
 """
 
 from __future__ import annotations
@@ -14,15 +15,28 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Final
 
 import click
 
 from gateway.cli.main import main
+from gateway.config.places import ENVIRONMENT_VARIABLE
 
-LEFT_OUT = frozenset({"agent", "analytics", "demo", "process", "quickstart", "run", "supervise", "watch"})
-"""Commands of which only the help is shown: they run until they are ended, or start or install much."""
+LEFT_OUT = frozenset({"analytics", "process", "supervise"})
+"""Commands of which only the help is shown: parts of others, or those that start Spark."""
+_BROKER: Final = "http://127.0.0.1:9"
+STARTED: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "agent": (("shop",), "broker-not-reached"),
+    "run": ((), "gateway-ready"),
+    # It reads a broker that is not there, in the place of one that it would start.
+    "demo": (("--management", _BROKER, "--user", "x", "--password-file", ENVIRONMENT_VARIABLE), ""),
+}
+"""The arguments of commands that run until they are ended, and what they print before they are ended here.
+
+A variable of the environment among them stands for its value.
+"""
 
 _SECONDS = 60.0
 _VALUES = {"dialect": "cml", "TRAP": "x"}
@@ -41,7 +55,7 @@ def _below(command: click.Command, context: click.Context, words: list[str]) -> 
                 yield from _below(below, click.Context(below, info_name=name, parent=context), [*words, name])
         return
     yield [*words, "--help"]
-    if words[0] in LEFT_OUT:
+    if words[0] in LEFT_OUT.difference(sys.argv[1:]) or words[0] in STARTED:
         return
     for parameter in command.params:
         if parameter.required:
@@ -53,11 +67,16 @@ def _below(command: click.Command, context: click.Context, words: list[str]) -> 
 def _value(parameter: click.Parameter) -> str:
     if isinstance(parameter.type, click.Choice):
         return str(next(iter(parameter.type.choices)))
-    return "http://127.0.0.1:9" if "management" in (parameter.name or "") else "x"
+    return _BROKER if "management" in (parameter.name or "") else "x"
 
 
-def _run(words: list[str]) -> tuple[int, str]:
-    """Run one command; return its exit code, negative for a signal, and all that it printed."""
+def _run(words: list[str], last: str = "") -> tuple[int, str]:
+    """Run one command; return its exit code, negative for a signal, and all that it printed.
+
+    Args:
+        words: the command line.
+        last: what it prints before it is sent SIGTERM; empty for a command that ends by itself.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -69,6 +88,9 @@ def _run(words: list[str]) -> tuple[int, str]:
         if not (part := os.read(reading, 1 << 16)):
             break
         printed += part
+        if last and last.encode() in printed:
+            last = ""
+            os.kill(child, signal.SIGTERM)
     else:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
@@ -97,7 +119,13 @@ def _become(words: list[str], output: int) -> None:
         os._exit(code)
 
 
+def _report(words: list[str], last: str = "") -> None:
+    code, printed = _run(words, last)
+    print(json.dumps({"words": words, "code": code, "printed": printed}), flush=True)  # noqa: T201
+
+
 if __name__ == "__main__":
     for each in commands():
-        code, printed = _run(each)
-        print(json.dumps({"words": each, "code": code, "printed": printed}), flush=True)  # noqa: T201
+        _report(each)
+    for name, (arguments, until) in STARTED.items():
+        _report([name, *(os.environ.get(word, word) for word in arguments)], until)
