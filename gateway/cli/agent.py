@@ -20,9 +20,7 @@ from gateway.tasks import until_one_ends
 @click.argument("name")
 @config_option
 @lifeline_option
-@click.option(
-    "--trial", is_flag=True, hidden=True, help="Only find out whether the agent can be started so."
-)
+@click.option("--trial", is_flag=True, hidden=True, help="Only find out whether the agent can be started so.")
 def agent(name: str, config: Path | None, lifeline: int | None, *, trial: bool) -> None:
     """Run the agent NAME of the configuration, which publishes a broker by QMF."""
     configuration = loaded(config)
