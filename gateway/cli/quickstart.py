@@ -174,9 +174,14 @@ def quickstart(  # noqa: PLR0913  one for each option
     As an administrator, create a user with the least rights for the gateway; as any other user, read the
     broker as that user. What exists already is kept, so that the command can be repeated.
     """
-    folder = folder.absolute()
-    path = folder / "gateway.yaml"
-    if path.exists():
+    try:
+        folder = folder.absolute()
+        path = folder / "gateway.yaml"
+        exists = path.exists()
+    except OSError as error:  # the current folder was removed, or is of others
+        text = f"{folder}: {error.strerror}: name another folder by --folder"
+        raise CommandError(ExitCode.CONFIGURATION, text) from error
+    if exists:
         _check_watches(loaded(path), management)
         click.echo(f"{path} exists and is not changed")
     else:

@@ -66,18 +66,20 @@ def ended(site: Site, host: str) -> dict[str, dict[str, Any]]:
     """Return how each command ended on this host, by its words."""
     folder = site.folder / "current"
     folder.mkdir()
-    done = subprocess.run(  # noqa: S603  our own command
-        [*HOSTS[host](folder), *(["analytics"] if host in WITHOUT_SPARK else [])],
-        cwd=folder,
-        env=environment(AMQP_GATEWAY_CONFIG=str(site.configuration), PYTHONPATH=str(ROOT)),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=3 * DEADLINE,
-        check=False,
-    )
+    try:
+        done = subprocess.run(  # noqa: S603  our own command
+            [*HOSTS[host](folder), *(["analytics"] if host in WITHOUT_SPARK else [])],
+            cwd=folder,
+            env=environment(AMQP_GATEWAY_CONFIG=str(site.configuration), PYTHONPATH=str(ROOT)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(folder)  # with the backup that one of them made, which has secrets
     assert (done.returncode, done.stderr) == (0, "")
-    shutil.rmtree(folder)  # with the backup that one of them made, which has secrets
     return {" ".join(one["words"]): one for one in map(json.loads, done.stdout.splitlines())}
 
 
@@ -119,7 +121,10 @@ def test_no_command_meets_what_it_does_not_expect(site: Site, host: str) -> None
         assert "gateway-ready" in commands["run"]["printed"]
         assert "process-died" not in commands["run"]["printed"]
     problems = [line for line in doctor["printed"].splitlines() if line.startswith("problem")]
-    assert all(line.split()[1] in {"agent", "ports", "source"} for line in problems), "their broker is away"
+    expected = {"agent", "ports", "source"}  # their broker is away
+    if host == "the kernel has no IPv6":
+        expected.add("configuration")  # snmp.listen
+    assert {line.split()[1] for line in problems} <= expected, problems
     for words in ("agent shop", "doctor", "run"):
         assert "/proc/none/keys" not in commands[words]["printed"], "nothing of this uses TLS"
     assert commands["agent shop"]["code"] == ExitCode.OK, commands["agent shop"]["printed"]

@@ -107,6 +107,8 @@ def _become(words: list[str], output: int) -> None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "wb", closefd=False), "utf-8")
         sys.stderr = io.TextIOWrapper(io.FileIO(2, "wb", closefd=False), "utf-8", line_buffering=True)
         sys.argv = ["gateway.cli.main", *words]
+        # This is executed again where Python drops its texts.
+        sys.orig_argv = [sys.executable, "-P", "-m", "gateway.cli.main", *words]
         del sys.modules["gateway.cli.main"]  # it is to be ``__main__``
         runpy.run_module("gateway.cli.main", run_name="__main__", alter_sys=True)
     except SystemExit as end:

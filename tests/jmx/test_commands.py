@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
@@ -15,14 +16,21 @@ from tests.jmx.conftest import JmxSite
 from tests.service.processes.test_core import processes_of
 
 
+def as_of_the_gateway(jmx: JmxSite) -> AbstractContextManager[int]:
+    """Hold the state as a gateway does: the fixture's Core, which listens at the feed's socket, does not."""
+    return jmx.site.state.locked()
+
+
 async def command(name: str, jmx: JmxSite, *arguments: str) -> Ended:
     return await asyncio.to_thread(amqp_gateway, name, *arguments, "--config", jmx.site.configuration)
 
 
 async def test_check_finds_java(jmx: JmxSite, tmp_path: Path) -> None:
-    assert (await command("check", jmx)).code is ExitCode.OK
+    with as_of_the_gateway(jmx):
+        assert (await command("check", jmx)).code is ExitCode.OK
     jmx.configure(java=str(tmp_path / "nowhere"))
-    ended = await command("check", jmx)
+    with as_of_the_gateway(jmx):
+        ended = await command("check", jmx)
     assert ended.code is ExitCode.NOT_INSTALLED
     assert "holds no Java runtime" in ended.reported[0]
 
@@ -33,8 +41,9 @@ async def test_check_reads_passwords(jmx: JmxSite) -> None:
 
 
 async def test_check_connect_says_who_has_the_port(jmx: JmxSite) -> None:
-    assert f"jmx: 127.0.0.1:{jmx.port} is free\n" in (await command("check", jmx, "--connect")).output
-    with socket.socket() as other:
+    with as_of_the_gateway(jmx):
+        assert f"jmx: 127.0.0.1:{jmx.port} is free\n" in (await command("check", jmx, "--connect")).output
+    with as_of_the_gateway(jmx), socket.socket() as other:
         other.bind(("127.0.0.1", jmx.port))
         other.listen()
         ended = await command("check", jmx, "--connect")
@@ -57,7 +66,8 @@ async def test_health_asks_whether_jmx_takes_connections(jmx: JmxSite) -> None:
     assert ended.reported[0].endswith("is `amqp-gateway run` running?")
     async with jmx.running():
         ended = await command("health", jmx)
-        checked = await command("check", jmx, "--connect")
+        with as_of_the_gateway(jmx):
+            checked = await command("check", jmx, "--connect")
     assert (ended.code, ended.output) == (ExitCode.OK, f"JMX 127.0.0.1:{jmx.port} takes connections\n")
     assert "has a JMX agent: this gateway's, if it runs\n" in checked.output
 
