@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from gateway.service.processes.agent import run_agent, until_replaced
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.process_setup import become, configure_logs, until_terminated
+from gateway.service.processes.stop_signals import ends_with_terminal
 from gateway.tasks import until_one_ends
 
 
@@ -44,6 +46,9 @@ def agent(name: str, config: Path | None, lifeline: int | None, *, trial: bool) 
         is_replaced = True
 
     running = until_one_ends(run_agent(configuration, name, SystemClock(), line), watch())
-    asyncio.run(until_terminated(running, is_service=True))
-    if is_replaced:
+    unheeded = {signal.SIGUSR1, signal.SIGUSR2} | (set() if ends_with_terminal() else {signal.SIGHUP})
+    asked = asyncio.run(until_terminated(running, is_service=True))
+    if is_replaced and not asked:
+        for number in unheeded:  # until the next agent takes them: without the loop they end a process
+            signal.signal(number, signal.SIG_IGN)
         become(again, None, lifeline)

@@ -64,7 +64,7 @@ async def until_replaced(loaded: LoadedConfiguration, again: Sequence[str]) -> N
 def _digests(files: Sequence[Path]) -> object:
     try:
         return digests_of(files)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # RuntimeError: a path with ~ of a user without a home
         return str(error)
 
 

@@ -168,13 +168,16 @@ def tune_garbage_collection() -> None:
     gc.set_threshold(_YOUNG_OBJECTS, _YOUNGER_BEFORE_MIDDLE, _MIDDLE_BEFORE_OLD)
 
 
-async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool = False) -> None:
+async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool = False) -> bool:
     """Run ``work`` to its end; SIGINT or SIGTERM cancel it, which is no error then.
 
     Args:
         work: the work.
         is_service: SIGHUP, which asks a service to read its configuration again, is logged as not followed.
             It cancels the work where `ends_with_terminal` is true. SIGUSR1 and SIGUSR2 are logged.
+
+    Returns:
+        Whether a signal asked for the end.
 
     Raises:
         Exception: what ``work`` raises.
@@ -199,6 +202,7 @@ async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool 
     except asyncio.CancelledError:
         if not asked:
             raise
+    return asked
 
 
 def log_not_reloaded(**waiting: object) -> None:

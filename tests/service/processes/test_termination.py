@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from contextlib import suppress
 
 import pytest
 import structlog
@@ -25,9 +26,24 @@ async def test_a_signal_lets_the_work_end_in_order(number: signal.Signals) -> No
             await asyncio.sleep(0)
             steps.append("closed")
 
-    await until_terminated(work())
+    assert await until_terminated(work()), "it was asked to end"
 
     assert steps == ["closed"]
+
+
+async def test_a_signal_is_reported_where_the_work_was_ending_already() -> None:
+    """An agent that was to start again does not."""
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    assert await until_terminated(work())
+
+
+async def test_work_that_ends_by_itself_was_not_asked_to() -> None:
+    assert not await until_terminated(asyncio.sleep(0))
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
