@@ -177,7 +177,7 @@ class DiskReserve:
     @property
     def is_in_use(self) -> bool:
         """Whether some of it is released."""
-        return self._path.exists() and not self.is_whole
+        return os.path.lexists(self._path) and not self.is_whole
 
     def release(self) -> bool:
         """Give a step back to the disk; return whether there was one."""

@@ -10,7 +10,7 @@ import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded, refuse_distrusted
 from gateway.clock import SystemClock
-from gateway.service.processes.agent import run_agent, until_replaced
+from gateway.service.processes.agent import check_start, run_agent, until_replaced
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.process_setup import become, configure_logs, until_terminated
@@ -35,6 +35,7 @@ def agent(name: str, config: Path | None, lifeline: int | None, *, trial: bool) 
         )
     refuse_distrusted(configuration)
     if trial:
+        check_start(configuration, name)
         return
     again = ["agent", name, "--config", str(configuration.path)]
     line = Lifeline(lifeline)  # held: its descriptor is for what this process becomes

@@ -213,7 +213,9 @@ def _how_to_change(demonstration: Demonstration, row: str) -> list[str]:
 
 def _our_command() -> str:
     ours = Path(sys.executable).with_name("amqp-gateway")
-    return shlex.quote(str(ours.relative_to(Path.cwd()) if ours.is_relative_to(Path.cwd()) else ours))
+    with contextlib.suppress(OSError, ValueError):  # the current folder was removed, or is another one
+        ours = ours.relative_to(Path.cwd())
+    return shlex.quote(str(ours))
 
 
 def _log_commands() -> list[str]:

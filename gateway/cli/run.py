@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 
 import click
@@ -86,7 +87,7 @@ def _supervise(configuration: LoadedConfiguration, copy: Path) -> list[str]:
 def _copied(configuration: LoadedConfiguration) -> Path:
     try:
         with command_errors():
-            check_sockets(configuration, is_running=False)
+            check_sockets(configuration, is_running=False, user=os.getuid())
             note_feed_place(configuration)
             return note_running(configuration)
     except OSError as error:

@@ -50,6 +50,9 @@ _LOG_SCALARS = (LogScalar.STATE, LogScalar.DETAIL, LogScalar.WAITING, LogScalar.
 _TRUE = 1
 CORE: Final = "the core"
 OBJECTS: Final = "the process 'objects', which has the metrics of objects,"
+NOT_KNOWN: Final = (
+    "only the gateway's own user can ask this gateway, which has neither SNMP nor JMX: run this as that user"
+)
 NO_CORE: Final = f"{CORE} is not running: see its log"
 JUST_STARTED: Final = "the SNMP agent has just started, and has not received what the core knows: ask again"
 _WAITING = "new objects wait, not shown"
@@ -64,7 +67,7 @@ async def ask(addresses: Addresses, whole: Whole, report: Callable[[str], None])
         CommandError: as `ask_health`, `ask_jmx_health` and `_ask_process`, with the exit code of the first.
     """
     of_snmp, of_jmx = list[str](), list[str]()
-    running: list[Coroutine[Any, Any, None]] = []
+    running: list[Coroutine[Any, Any, bool | None]] = []
     if addresses.snmp is not None:
         running.append(ask_health(addresses, addresses.snmp, whole, of_snmp.append))
     if addresses.jmx is not None:
@@ -80,15 +83,17 @@ async def ask(addresses: Addresses, whole: Whole, report: Callable[[str], None])
     if state := state_line(addresses.state_folder):
         report(state)
     _raise(outcomes)
+    if addresses.snmp is None and addresses.jmx is None and True not in outcomes:
+        raise CommandError(ExitCode.UNREACHABLE, NOT_KNOWN)
 
 
-def _raise(outcomes: Sequence[BaseException | None]) -> None:
+def _raise(outcomes: Sequence[BaseException | bool | None]) -> None:
     """Raise what checks have found as one error, with the exit code of the first."""
     failures = list[CommandError]()
     for outcome in outcomes:
         if isinstance(outcome, CommandError):
             failures.append(outcome)
-        elif outcome is not None:
+        elif isinstance(outcome, BaseException):
             raise outcome
     if failures:
         raise CommandError(failures[0].code, "\n".join(map(str, failures))) from failures[0]
@@ -132,11 +137,11 @@ async def ask_health(
         )
 
 
-def _ask_process(name: str, path: Path, seconds: float, question: bytes = b"") -> None:
-    """Check that a process sends a first byte to a new connection.
+def _ask_process(name: str, path: Path, seconds: float, question: bytes = b"") -> bool:
+    """Check that a process sends a first byte to a new connection; return whether that is known.
 
     Without the process the supervisor, which has the socket, closes what connects. It is not known whether
-    there is one where this user may not connect, or is refused as another user: that is no failure.
+    there is one where this user may not connect, or is refused as another user.
 
     Args:
         name: of the process.
@@ -154,7 +159,7 @@ def _ask_process(name: str, path: Path, seconds: float, question: bytes = b"") -
             with short_name(path) as reached:
                 probe.connect(reached)
             if peer(probe) != os.getuid():
-                return
+                return False
             probe.sendall(question)
             is_closed = not probe.recv(1)
         except (ConnectionError, FileNotFoundError) as error:
@@ -163,9 +168,10 @@ def _ask_process(name: str, path: Path, seconds: float, question: bytes = b"") -
             text = f"{name} has said nothing for {seconds:g} s: it stands still; see its log"
             raise CommandError(ExitCode.UNREACHABLE, text) from error
         except OSError:
-            return
+            return False
     if is_closed:
         raise CommandError(ExitCode.UNREACHABLE, is_missing)
+    return True
 
 
 def state_line(folder: Path) -> str:

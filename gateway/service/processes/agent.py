@@ -68,6 +68,27 @@ def _digests(files: Sequence[Path]) -> object:
         return str(error)
 
 
+def check_start(loaded: LoadedConfiguration, name: str) -> None:
+    """Check what the start of an agent needs besides a valid configuration; nothing is changed.
+
+    Args:
+        loaded: the configuration.
+        name: the name of an agent in it.
+
+    Raises:
+        CommandError: its user may not run it, or its state is newer than this gateway.
+        ImportError: the installation is not complete.
+    """
+    with command_errors():
+        own = configuration_of(loaded, name)
+        refuse_root(loaded.state_folder)
+        refuse_root(own.state_folder)
+        if os.path.lexists(own.state_folder):
+            StateFolder(own.state_folder).read_version()
+    for module in ("metrics.endpoint", "sources.protection"):  # which are imported when they are needed
+        importlib.import_module(f"gateway.service.{module}")
+
+
 async def run_agent(loaded: LoadedConfiguration, name: str, clock: Clock, lifeline: Lifeline) -> None:
     """Run an agent until the supervisor goes or the task is cancelled.
 

@@ -77,22 +77,25 @@ def note_feed_place(loaded: LoadedConfiguration) -> None:
         raise StateError(f"{note}: cannot be written: {reason_of(error, state)}") from error
 
 
-def check_sockets(loaded: LoadedConfiguration, *, is_running: bool) -> None:
+def check_sockets(loaded: LoadedConfiguration, *, is_running: bool, user: int | None = None) -> None:
     """Check that a gateway that starts with a configuration can make its sockets; nothing is changed.
 
-    Only its user, whose the state folder is, and root can see that: for another user there is no error.
+    Only its user and root can see that: for another user there is no error.
 
     Args:
         loaded: the configuration.
         is_running: whether this gateway runs: what listens at its noted place is its own then.
+        user: the number of its user; by default the one whose the state folder is, without which there is no
+            error either.
 
     Raises:
         CommandError: one cannot be made; the text has file and line of the key.
     """
-    try:
-        user = loaded.state_folder.stat().st_uid
-    except OSError:
-        user = os.getuid()
+    if user is None:
+        try:
+            user = loaded.state_folder.stat().st_uid
+        except OSError:
+            return
     if os.geteuid() not in {0, user} or not (text := _trouble(loaded, user, is_running=is_running)):
         return
     late = importlib.import_module("gateway.yaml_documents")
@@ -103,8 +106,9 @@ def check_sockets(loaded: LoadedConfiguration, *, is_running: bool) -> None:
 
 def _trouble(loaded: LoadedConfiguration, user: int, *, is_running: bool) -> str:
     """Return why a gateway of a user cannot make its sockets; empty if nothing is known against it."""
-    if loaded.settings.feed.socket is None and (is_running or not loaded.state_folder.exists()):
-        return ""  # where it runs, it has decided by variables of its own
+    is_usable = os.access(loaded.state_folder, os.W_OK | os.X_OK)
+    if loaded.settings.feed.socket is None and (is_running or not is_usable):
+        return ""  # where it runs, it has decided by variables of its own; another place mends no state
     try:
         feed = loaded.state_folder / _place(loaded, user, makes=False)
     except CommandError as error:
@@ -113,7 +117,8 @@ def _trouble(loaded: LoadedConfiguration, user: int, *, is_running: bool) -> str
     if loaded.settings.metrics.objects is not None:
         places[feed.with_suffix(OBJECTS_SUFFIX)] = loaded.objects_socket
     for path, noted in places.items():
-        if path.is_relative_to(_MADE_BY_SERVICES) and not path.parent.exists():
+        folder = Path(os.path.realpath(path.parent))
+        if folder.is_relative_to(_MADE_BY_SERVICES) and not os.path.lexists(folder):
             continue
         if text := trouble_at(path, file_at(noted) if is_running else None):
             return f"{path}: {text}: {_ANOTHER}"

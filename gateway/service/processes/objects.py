@@ -115,6 +115,11 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
         if isinstance(message, NewListener):
             server.move(message.listener)
 
+    def page(accept: str) -> bytes:
+        link.judge()
+        body, content_type = encode(metrics_of(objects, settings.max_series), accept)
+        return f"{content_type}\n".encode("latin-1") + body
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if peer(writer.get_extra_info("socket")) != os.getuid():
             writer.close()
@@ -122,13 +127,7 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
         with contextlib.suppress(OSError, ValueError, TimeoutError):
             async with asyncio.timeout(ASK_SECONDS):
                 line = await reader.readline()
-                if line == ARE_THERE:  # a page of 100,000 objects takes longer than a check of health
-                    writer.write(b"\n")
-                else:
-                    link.judge()
-                    accept = line.decode("latin-1").rstrip("\n")
-                    body, content_type = encode(metrics_of(objects, settings.max_series), accept)
-                    writer.write(f"{content_type}\n".encode("latin-1") + body)
+                writer.write(b"\n" if line == ARE_THERE else page(line.decode("latin-1").rstrip("\n")))
                 await writer.drain()
         writer.close()
         await offsets.keep(objects)

@@ -9,6 +9,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -18,8 +19,11 @@ import pytest
 
 from gateway.config.files import load_configuration
 from gateway.local_sockets import file_at
-from gateway.service.processes.exit_codes import ExitCode
-from gateway.service.processes.kept_sockets import note_feed_place
+from gateway.service.diagnostics import health
+from gateway.service.processes import kept_sockets
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.kept_sockets import check_sockets, note_feed_place
+from gateway.service.state.running_configuration import addresses_of
 from gateway.starts import RESERVED
 from gateway.state_folder import FEED_PLACE, StateFolder
 from tests.components import hosts
@@ -165,6 +169,24 @@ def said_of_socket(site: Site, program: Sequence[str | Path] = COMMAND) -> str:
     return said
 
 
+async def test_health_is_not_good_where_its_user_may_not_ask(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of root beside a gateway without SNMP and JMX."""
+    site.configure(snmp={"enabled": False}, metrics={"enabled": True, "listen": "[::1]:1", "objects": {}})
+    loaded = load_configuration(site.configuration)
+    monkeypatch.setattr(health, "peer", lambda _: os.getuid() + 1)
+    said: list[str] = []
+    with ExitStack() as listening:
+        for path in (loaded.feed_socket, loaded.objects_socket):
+            server = listening.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(str(path))
+            server.listen()
+        with pytest.raises(CommandError, match="run this as that user") as ended:
+            await health.ask(addresses_of(loaded), lambda: loaded, said.append)
+    assert (ended.value.code, said) == (ExitCode.UNREACHABLE, [])
+
+
 def test_a_second_gateway_with_the_same_socket_is_refused_and_the_first_serves_on(site: Site) -> None:
     folder = site.folder / "second"
     folder.mkdir()
@@ -276,6 +298,32 @@ def test_a_state_folder_that_cannot_hold_a_socket_leads_to_a_folder_of_the_user(
     said = said_of_socket(site, ("env", f"TMPDIR={runtime}", *program))
     assert said.startswith(f"{site.configuration}:")
     assert f"{folder}: is no folder that only its user can enter: name another path under feed.so" in said
+
+
+def test_a_check_by_a_user_who_cannot_know_the_gateways_user_is_good(site: Site) -> None:
+    (site.folder / "notes").write_text("of the user")
+    site.configure(feed={"socket": "notes"})
+    loaded = load_configuration(site.configuration)
+    with pytest.raises(CommandError, match="something is there that is no socket"):
+        check_sockets(loaded, is_running=False)
+    site.state.path.rename(site.folder / "elsewhere")
+    check_sockets(loaded, is_running=False)
+
+
+def test_a_folder_that_the_service_manager_makes_is_not_missed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by its other name: /var/run is a link to /run."""
+    (site.folder / "run").mkdir(mode=0o500)
+    (site.folder / "var-run").symlink_to("run")
+    monkeypatch.setattr(kept_sockets, "_MADE_BY_SERVICES", site.folder / "run")
+    monkeypatch.setattr(os, "access", lambda path, *_, **__: "run" not in Path(path).name)
+    for folder in ("run", "var-run"):
+        site.configure(feed={"socket": f"{folder}/amqp-gateway/feed.sock"})
+        check_sockets(load_configuration(site.configuration), is_running=False)
+    site.configure(feed={"socket": "run/feed.sock"})
+    with pytest.raises(CommandError, match="this user cannot write in"):
+        check_sockets(load_configuration(site.configuration), is_running=False)
 
 
 def test_a_note_that_cannot_be_read_is_none(site: Site) -> None:

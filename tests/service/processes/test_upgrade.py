@@ -18,7 +18,7 @@ from gateway.feed.messages import VERSION
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.installed_code import InstalledCode
 from gateway.service.processes.systemd import MODULE, ServiceManager
-from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.service.processes.test_core import hello, processes_of
@@ -220,6 +220,9 @@ def test_an_agent_whose_files_were_replaced_restarts_as_the_same_process_if_its_
         wait_until(lambda: events(agent).count("broker-not-reached") == 2, "it has begun once more")
         assert agent.process.poll() is None, "as the same process"
         assert agent.terminate().code is ExitCode.OK
+    assert amqp_gateway(*words, "--trial").code is ExitCode.OK
+    (site.state.path / "agents" / "shop" / "VERSION").write_text("999999\n")
+    assert amqp_gateway(*words, "--trial").code is ExitCode.STATE, "its state is of a later version"
 
 
 def test_variables_of_systemd_are_for_the_supervisor_and_for_what_it_becomes() -> None:

@@ -33,6 +33,7 @@ from gateway.service.diagnostics.doctor.protection_keys import key_findings
 from gateway.service.diagnostics.doctor.receivers import receiver_findings
 from gateway.service.diagnostics.feed_session import feed_session
 from gateway.service.processes.exit_codes import CommandError
+from gateway.service.state.report import in_use
 from gateway.terminal.view import TerminalView
 
 
@@ -48,7 +49,7 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
     except CommandError as error:
         yield Finding("configuration", Level.PROBLEM, str(error))
     found, state = await asyncio.to_thread(state_findings, loaded)
-    is_running = state is not None and state.in_use
+    is_running = in_use(loaded.state_folder) if state is None else state.in_use
     for finding in (
         *found,
         *await asyncio.to_thread(lambda: list(file_findings(loaded))),
