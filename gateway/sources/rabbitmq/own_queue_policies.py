@@ -32,8 +32,8 @@ _NAMED: Final = (
 )
 """The keys of a policy by which messages of a queue are dropped, refused, or go elsewhere."""
 _KINDS: Final = {"policy": "policy", "operator_policy": "operator policy"}
-_ELSEWHERE: Final = frozenset({"exchanges", "streams"})
-"""Values of ``apply-to`` by which a policy reaches no queue of the gateway."""
+_ELSEWHERE: Final = ("exchanges", "streams")
+"""Values of ``apply-to`` by which a policy reaches no queue of the gateway; an answer may have any other."""
 SPARE_OWN: Final = r"let its pattern begin with ^(?!amqp-gateway\.) to spare the gateway's queues"
 _SPARING: Final = r"^(?!amqp-gateway\.)"
 _BEGINNING: Final = re.compile(r"\^((?:[A-Za-z0-9_-]|\\\.)+)(.?)", re.DOTALL)

@@ -6,18 +6,23 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gateway.mapping.paths import Json
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import Answer, Broken, Document, NotFound, Refused, Unavailable
 from gateway.sources.rabbitmq.own_queue_policies import (
     NONE,
+    POLICY_EVENTS,
     PossibleDrops,
     QueuePolicies,
     candidates_of,
     certainly_spares,
     policies_of,
 )
+from tests.hypothesis_profiles import examples
+from tests.sources.rabbitmq.documents import any_json
 
 QUEUE = "amqp-gateway.events.7"
 
@@ -245,3 +250,39 @@ def test_a_time_to_live_that_is_longer_than_the_queue_was_not_seen_empty_drops_n
         assert quiet.found(short) == ""
     quiet.emptied(40 * SECOND, 40 * SECOND)
     assert quiet.found(short) == "short"
+
+
+KEYS_OF_POLICIES = [
+    "name",
+    "pattern",
+    "apply-to",
+    "definition",
+    "policy",
+    "operator_policy",
+    "effective_policy_definition",
+    "component",
+    "value",
+    "vhost",
+    "max-length",
+    "message-ttl",
+]
+"""What is read of the documents of policies and queues, and of events of policies."""
+
+
+@settings(max_examples=examples())
+@given(
+    st.recursive(
+        any_json(),
+        lambda inner: st.dictionaries(st.sampled_from(KEYS_OF_POLICIES), inner, max_size=6),
+        max_leaves=12,
+    )
+)
+def test_whatever_is_shown_of_policies_is_read_or_unknown(shown: Json) -> None:
+    for answer in (Document(shown), Document([shown])):
+        policies_of(QUEUE, 9, answer)
+        candidates_of(QUEUE, 9, answer, Document([]))
+    connected = drops()
+    for key in POLICY_EVENTS:
+        connected.arrived(key, {"vhost": "/", **(shown if isinstance(shown, dict) else {"value": shown})})
+    connected.emptied(SECOND, SECOND)
+    connected.found(NONE)

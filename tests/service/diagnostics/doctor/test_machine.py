@@ -157,10 +157,15 @@ def test_modules_of_the_configured_root_are_those_that_must_be_known(
     assert list(mib_findings(loaded))[1].level is Level.GOOD
 
 
+@pytest.mark.parametrize(
+    "option", ["-javaagent:/none/agent.jar", "-agentlib:jdwp=transport=dt_socket,server=y,address={taken}"]
+)
 def test_options_for_other_java_programs_are_no_fault_of_java(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: Site, monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
     """The gateway starts its virtual machine without them."""
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-javaagent:/none/agent.jar")
-    (found,) = java_findings(configured(site, jmx={"enabled": True}))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        monkeypatch.setenv("JAVA_TOOL_OPTIONS", option.format(taken=taken))
+        (found,) = java_findings(configured(site, jmx={"enabled": True}))
     assert found.level is Level.GOOD
