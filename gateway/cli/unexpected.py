@@ -42,12 +42,12 @@ def unexpected(error: Exception, arguments: Sequence[str]) -> str:
     """
     if isinstance(error, NoTemporaryFolderError):
         return str(error)
+    if isinstance(error, FileNotFoundError) and error.filename is None and _is_folder_gone():
+        return "the current folder was removed: go to another one"  # a relative path needs it
     what, advice = type(error).__name__, _FAULT
     if isinstance(error, OSError) and error.errno is not None:
         named = (str(each) for each in (error.filename, error.filename2, error.strerror) if each is not None)
         what, advice = ": ".join(named), _ADVICE.get(error.errno, "correct that, and run this again")
-        if _is_folder_gone():
-            what, advice = "the current folder was removed", "go to another one"
     elif text := " ".join(str(error).split()):
         what = f"{what}: {text:.300}"
     file = _kept("".join(traceback.format_exception(error)), arguments)
