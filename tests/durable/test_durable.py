@@ -302,7 +302,7 @@ def test_a_queue_that_is_gone_is_reported_as_a_gap(shop: Plant) -> None:
 
 
 def plugin_off_and_on(shop: Plant) -> None:
-    """Do what RabbitMQ does when the plugin of events is disabled, by which its exchange goes, and enabled."""
+    """Do what RabbitMQ does when the plugin of events is disabled and enabled; its exchange goes."""
     off = "rabbit:stop_apps([rabbitmq_event_exchange])"
     shop.broker.rabbitmqctl("eval", f"{off}, rabbit:start_apps([rabbitmq_event_exchange], #{{}}).")
 
