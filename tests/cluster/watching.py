@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 from gateway.clock import SystemClock
 from gateway.config.sources import RabbitMqSource
+from gateway.eventlog.record import AnyRecord, LogRecord, ObjectChange
+from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.records import (
     AlarmRecord,
     Batch,
@@ -41,11 +43,13 @@ class ClusterWatch:
 
     Attributes:
         records: all published records, in order.
+        logged: the records of the event log, in order.
     """
 
-    def __init__(self, inventory: Inventory, records: list[Record]) -> None:
+    def __init__(self, inventory: Inventory, records: list[Record], logged: list[LogRecord]) -> None:
         self._inventory = inventory
         self.records = records
+        self.logged = logged
 
     @property
     def source(self) -> SourceRecord:
@@ -110,6 +114,13 @@ class ClusterWatch:
             if isinstance(record, DeleteRecord) and record.lifetime is Lifetime.DURABLE
         ]
 
+    def gained(self, class_name: str, name: str, counter: str) -> tuple[Any, int]:
+        """Return the last recorded value of a counter of an object, and the sum of its deltas."""
+        own = [one for one in self.logged if (one.class_name, one.object_name) == (class_name, name)]
+        values = [one.values[counter] for one in own if one.values and counter in one.values]
+        deltas = [one.deltas[counter] for one in own if one.deltas and counter in one.deltas]
+        return (values or [None])[-1], sum(one.delta or 0 for one in deltas)
+
     def raised(self, since: int, of: str) -> list[str]:
         """Return the names of the alarms of an object, by its own name, raised ``since`` so many records."""
         return [
@@ -163,19 +174,28 @@ async def watched(
     mappings = shipped_mappings()
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
     records: list[Record] = []
+    logged: list[LogRecord] = []
+    clock, recorder = SystemClock(), LogRecorder(RecorderSettings(statistics_interval=1))
 
     def publish(batch: Batch) -> None:
         records.extend(batch.records)
+        log(recorder.apply(batch, clock.now()))
 
-    clock = SystemClock()
+    def log(made: list[AnyRecord]) -> None:
+        logged.extend(one.record() if isinstance(one, ObjectChange) else one for one in made)
+
+    def tick() -> None:
+        inventory.tick(clock.now())
+        log(recorder.tick(clock.now()))
+
     with closing(InstanceIndex(folder / "instances")) as index:
         inventory = Inventory("gw", 1, ClassRegistry(mappings), index, publish)
         around = SourceContext(inventory, mappings, SecretRules(patterns), clock, folder, 1)
         running = [
             asyncio.create_task(source_of("cluster", settings, around)()),
-            asyncio.create_task(_tick(inventory, clock)),
+            asyncio.create_task(_every_second(tick)),
         ]
-        watch = ClusterWatch(inventory, records)
+        watch = ClusterWatch(inventory, records, logged)
         try:
             await watch.until(lambda: watch.is_whole, "the cluster has been read, and events arrive")
             yield watch
@@ -186,7 +206,7 @@ async def watched(
                     await task
 
 
-async def _tick(inventory: Inventory, clock: SystemClock) -> None:
+async def _every_second(tick: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(1)
-        inventory.tick(clock.now())
+        tick()
