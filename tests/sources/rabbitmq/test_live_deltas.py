@@ -131,10 +131,9 @@ class Shop:
         if path.partition("?")[0] != "/api/queues" or reply[0] != httpx.codes.OK:
             return reply
         page = json.loads(reply[1])
+        changes = [(self.changes.pop(item["name"], None), item) for item in page["items"]]
         page["items"] = [
-            changed
-            for item in page["items"]
-            for changed in self.changes.pop(item["name"], lambda document: [document])(item)
+            changed for change, item in changes for changed in (change(item) if change else [item])
         ]
         self.listed = {one["name"]: one.get("message_stats", {}).get("publish", 0) for one in page["items"]}
         return reply[0], json.dumps(page).encode()
