@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -116,15 +116,19 @@ class Shop:
         await becomes(counted, expected, f"the sums of {source}")
 
     async def shows(
-        self, name: str, value: int | None, source: str = READ, class_name: str = "queue"
+        self, name: str, values: Container[int | None], source: str = READ, class_name: str = "queue"
     ) -> None:
-        """Wait until the last recorded number of messages published is this one; ``None``: it is absent."""
+        """Wait until the last recorded number of messages published is one of these; ``None``: absent."""
+        found: list[tuple[Any, ...]] = []
 
-        async def shown() -> list[tuple[Any, ...]]:
-            return await asyncio.to_thread(self._ask, LAST, source, class_name, name=name)
+        async def shown() -> bool:
+            found[:] = await asyncio.to_thread(self._ask, LAST, source, class_name, name=name)
+            return any((None if value is None else int(value)) in values for (value,) in found)
 
-        expected = None if value is None else str(value)
-        await becomes(shown, [(expected,)], f"what {source} recorded last of {name}")
+        try:
+            await eventually(shown, "what is recorded", SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{source} recorded last of {name}: {found}, not {values}") from error
 
     def change_listing(self, path: str, reply: Reply) -> Reply:
         """Change the documents of queues in a listing as wanted, once."""
@@ -183,6 +187,13 @@ async def publish(channel: AbstractChannel, queue: str, count: int) -> None:
         await channel.default_exchange.publish(aio_pika.Message(b"x"), queue)
 
 
+def channels_counted(broker: PrivateBroker, queue: str) -> int:
+    """Return the number of channels of which the broker has counts of publishing to a queue."""
+    rows = "ets:tab2list(channel_queue_exchange_metrics)"
+    name = f'{{_, {{{{resource, _, queue, <<"{queue}">>}}, _}}}}'
+    return int(broker.rabbitmqctl("eval", f"length([1 || {{{name}, _, _}} <- {rows}])."))
+
+
 def new_name(beginning: str) -> str:
     return f"{beginning}-{secrets.token_hex(4)}"
 
@@ -231,16 +242,16 @@ async def test_a_virtual_host_that_may_not_be_read_for_a_moment_is_not_counted_a
         async with shop.publisher(host) as channel:
             await channel.declare_queue("orders", durable=True)
             await publish(channel, "orders", FIRST)
-            await shop.shows(name, FIRST)
-            await shop.shows(host, FIRST, class_name="vhost")
+            await shop.shows(name, {FIRST})
+            await shop.shows(host, {FIRST}, class_name="vhost")
             before = shop.counted(class_name="vhost").get(host, 0)
             for number in (1, 2):
                 http.delete(permission).raise_for_status()
-                await shop.shows(name, None)
+                await shop.shows(name, {None})
                 await publish(channel, "orders", FURTHER)
                 http.put(permission, json=rights).raise_for_status()
-                await shop.shows(name, FIRST + number * FURTHER)
-            await shop.shows(host, FIRST + 2 * FURTHER, class_name="vhost")
+                await shop.shows(name, {FIRST + number * FURTHER})
+            await shop.shows(host, {FIRST + 2 * FURTHER}, class_name="vhost")
     assert shop.counted()[name] == FIRST + 2 * FURTHER
     assert shop.counted(class_name="vhost")[host] == before + 2 * FURTHER
 
@@ -253,6 +264,8 @@ async def test_statistics_that_are_reset_count_on_from_zero(shop: Shop) -> None:
             await publish(channel, queue, count)
             published += count
             await shop.counts({queue: published})
+    # What the broker has not yet forgotten of the closed channel it would count again after the reset.
+    await until(lambda: not channels_counted(shop.plant.broker, queue), "the closed channel is forgotten")
     with shop.plant.broker.http() as http:
         http.delete("reset").raise_for_status()
     await shop.lists({queue: 0})
@@ -262,7 +275,7 @@ async def test_statistics_that_are_reset_count_on_from_zero(shop: Shop) -> None:
 
 
 async def test_a_queue_that_is_declared_again_does_not_count_what_the_former_one_did(shop: Shop) -> None:
-    """RabbitMQ goes on with the counts of the former one; by AM2 its agent says so."""
+    """RabbitMQ goes on with the counts of the former one, or not; by AM2 its agent says so."""
     queue = new_name("again")
     async with shop.publisher() as channel:
         await channel.declare_queue(queue, durable=True)
@@ -273,8 +286,8 @@ async def test_a_queue_that_is_declared_again_does_not_count_what_the_former_one
         await channel.declare_queue(queue, durable=True)
         await publish(channel, queue, FURTHER)
         for source in (READ, PLAIN):
-            await shop.shows(f"/|{queue}", FIRST + FURTHER, source)
+            await shop.shows(f"/|{queue}", {FURTHER, FIRST + FURTHER}, source)
         await publish(channel, queue, 7)
         for source in (READ, PLAIN):
-            await shop.shows(f"/|{queue}", FIRST + FURTHER + 7, source)
+            await shop.shows(f"/|{queue}", {FURTHER + 7, FIRST + FURTHER + 7}, source)
             assert FIRST + 7 <= shop.counted(source)[f"/|{queue}"] <= FIRST + FURTHER + 7
