@@ -139,7 +139,12 @@ class Shop:
         page["items"] = [
             changed for change, item in changes for changed in (change(item) if change else [item])
         ]
-        self.listed = {one["name"]: one.get("message_stats", {}).get("publish", 0) for one in page["items"]}
+        # Without a number of messages there are no statistics at all: that is not 0.
+        self.listed = {
+            one["name"]: one.get("message_stats", {}).get("publish", 0)
+            for one in page["items"]
+            if "messages" in one
+        }
         return reply[0], json.dumps(page).encode()
 
     async def lists(self, expected: Mapping[str, int]) -> None:
