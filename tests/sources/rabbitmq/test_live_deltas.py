@@ -279,6 +279,22 @@ async def test_statistics_that_are_reset_count_on_from_zero(shop: Shop) -> None:
         await shop.counts({queue: published + FURTHER})
 
 
+async def test_the_end_of_a_publisher_counts_nothing(shop: Shop) -> None:
+    """RabbitMQ's Prometheus plugin sums over the channels that live: its totals fall when one ends."""
+    queue = new_name("left")
+    async with shop.publisher() as stays:
+        await stays.declare_queue(queue, durable=True)
+        await publish(stays, queue, FIRST)
+        async with shop.publisher() as leaves:
+            await publish(leaves, queue, FURTHER)
+            await shop.counts({queue: FIRST + FURTHER})
+        await until(lambda: channels_counted(shop.plant.broker, queue) == 1, "one channel is left")
+        await publish(stays, queue, 7)
+        await shop.counts({queue: FIRST + FURTHER + 7})
+        await shop.lists({queue: FIRST + FURTHER + 7})
+    assert shop.counted()[f"/|{queue}"] == FIRST + FURTHER + 7
+
+
 async def test_a_queue_that_is_declared_again_does_not_count_what_the_former_one_did(shop: Shop) -> None:
     """RabbitMQ goes on with the counts of the former one, or not; by AM2 its agent says so."""
     queue = new_name("again")
