@@ -1,5 +1,7 @@
 """A pytest plugin: each test that failed runs once more, alone, in a fresh process; see docs/development.md.
 
+Tests of one file that failed for one fixture, which they share, run again together: that is one failure.
+
 A test that passes then is *unsteady*: with ``--second-run=lenient`` the run is green, and its end names the
 test with the text of its first failure. What a repetition proves nothing about is red at once: an error at
 teardown, a resource or an exception that nobody took care of, a traceback in a log of the gateway
@@ -12,7 +14,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,8 +25,8 @@ from tests.process_state import Openings
 
 OPTION: Final = "--second-run"
 
-MOST_TESTS: Final = 10
-"""The maximum number of tests that run again; where more fail, something common to them is broken."""
+MOST_FAILURES: Final = 10
+"""The maximum number of failures whose tests run again; where there are more, something common is broken."""
 
 UNSTEADY: Final = "unsteady"
 """The category of pytest's last line for tests that failed, and passed when they ran alone."""
@@ -154,24 +156,26 @@ class _SecondRun:
         return result
 
     def _run(self, reporter: TerminalReporter) -> None:
-        failures = _failures(reporter)
-        names = list(dict.fromkeys(_name_in(report) for report in failures if _may_run_again(report)))
-        if len(names) > MOST_TESTS:
-            self._again.not_tried = f"{len(names)} tests failed, more than {MOST_TESTS}: none ran again"
+        together = list(_by_failure(filter(_may_run_again, _failures(reporter))))
+        if len(together) > MOST_FAILURES:
+            self._again.not_tried = f"{len(together)} failures, more than {MOST_FAILURES}: none ran again"
             return
         reporter.write_line("")
         limit = 2 * _timeout(self._config)
         end = time.monotonic() + limit
-        for number, name in enumerate(names, start=1):
+        for number, names in enumerate(together, start=1):
             left = end - time.monotonic()
             if left <= 0:
-                self._again.not_tried = f"{limit:g} s were not enough for: {', '.join(names[number - 1 :])}"
+                late = ", ".join(name for each in together[number - 1 :] for name in each)
+                self._again.not_tried = f"{limit:g} s were not enough for: {late}"
                 return
-            reporter.write_line(f"once more, alone ({number} of {len(names)}): {name}")
-            failed_again = run_alone(name, self._options(), left)
+            said = ", ".join(names)
+            reporter.write_line(f"once more, alone ({number} of {len(together)}): {said}")
+            failed_again = run_alone(names, list(self._options()), left)
             if failed_again:
-                self._again.steady[name] = failed_again
-            else:
+                self._again.steady[said] = failed_again
+                continue
+            for name in names:
                 self._move(reporter.stats, name)
 
     def _options(self) -> Iterator[str]:
@@ -220,6 +224,23 @@ def _failures(reporter: TerminalReporter) -> list[Any]:
     return [report for category in ("failed", "error") for report in stats.get(category, [])]
 
 
+def _by_failure(reports: Iterable[Any]) -> Iterator[tuple[str, ...]]:
+    """Yield the names of the tests of each failure: a fixture that several share fails once for all."""
+    found: dict[tuple[object, ...], dict[str, None]] = {}
+    seen = set[str]()
+    for report in reports:
+        name = _name_in(report)
+        if name in seen:
+            continue
+        seen.add(name)
+        key: tuple[object, ...] = (name,)
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if report.when == "setup" and crash is not None:
+            key = (name.partition("::")[0], crash.path, crash.lineno, crash.message)
+        found.setdefault(key, {})[name] = None
+    yield from map(tuple, found.values())
+
+
 def _may_run_again(report: object) -> bool:
     """Return whether a repetition says anything; the report of a worker that died has no phase at all."""
     return (
@@ -239,15 +260,15 @@ def _timeout(config: pytest.Config) -> float:
     return float(config.getoption("timeout", None) or config.getini("timeout"))
 
 
-def run_alone(name: str, options: Iterator[str] | Sequence[str], seconds: float) -> str:
-    """Run one test in a process of its own; return the end of its output if it fails, else an empty text.
+def run_alone(names: Sequence[str], options: Sequence[str], seconds: float) -> str:
+    """Run tests in a process of their own; return the end of its output if one fails, else an empty text.
 
     Args:
-        name: of the test, as pytest writes it.
+        names: of the tests, as pytest writes them.
         options: further options of pytest.
         seconds: after which it is killed, and has failed.
     """
-    command = [sys.executable, "-m", "pytest", f"{OPTION}=off", "-p", "no:cacheprovider", *options, name]
+    command = [sys.executable, "-m", "pytest", f"{OPTION}=off", "-p", "no:cacheprovider", *options, *names]
     try:
         done = subprocess.run(  # noqa: S603  no shell: names have blanks and brackets
             command,

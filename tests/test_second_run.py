@@ -275,7 +275,25 @@ def test_where_many_fail_none_is_repeated(suite: Ran) -> None:
     )
 
     assert (ran.status, ran.last_line) == (1, "11 failed")
-    assert "11 tests failed, more than 10: none ran again" in ran.output
+    assert "11 failures, more than 10: none ran again" in ran.output
+
+
+SHARED_FIXTURE = """
+@pytest.fixture(scope="module")
+def shared():
+    assert not first_time("shared"), "not set up at first"
+
+@pytest.mark.parametrize("n", range(11))
+def test_of_it(shared, n):
+    pass
+"""
+
+
+def test_many_tests_of_one_fixture_that_failed_are_one_failure_and_run_again_together(suite: Ran) -> None:
+    ran = suite(SHARED_FIXTURE)
+
+    assert (ran.status, ran.last_line) == (0, "11 unsteady"), ran.output
+    assert ran.output.count("once more, alone") == 1
 
 
 def test_the_last_failed_tests_of_a_group_are_known(suite: Ran) -> None:

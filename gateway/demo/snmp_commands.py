@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,6 +246,8 @@ class TrapReceiver:
             if self._process.returncode is not None:
                 assert self._process.stderr is not None
                 said = (await self._process.stderr.read()).decode("utf-8", "replace").strip()
+                if not said and self.printed.exists():
+                    said = self.printed.read_text("utf-8", "replace").strip()  # where it writes its log
                 raise SnmpCommandError(f"snmptrapd ended: {said[-1000:] or self._process.returncode}")
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
@@ -259,12 +262,10 @@ def _configured(folder: Path, community: str) -> Path:
 
 
 def _is_taken(address: tuple[str, int]) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind(address)
-        except OSError:
-            return True
-    return False
+    """Return whether a socket is bound to an address; the port is not taken for that, even for a moment."""
+    host = int.from_bytes(socket.inet_aton(address[0]), sys.byteorder)
+    bound = f" {host:08X}:{address[1]:04X} "
+    return bound in Path("/proc/self/net/udp").read_text("ascii")  # proc(5): in the host's byte order
 
 
 def free_udp_port() -> int:
