@@ -2,15 +2,16 @@
 
 A reading may be wrong for a moment, and a counter that is less than before did not necessarily begin again.
 So a fall waits: a counter that returns in time was never less. One that stays has lost an unknown part,
-unless it is no less than it was before its last rise: then that rise was wrong, and is taken back. Only a
-source can prove that counters began again from zero (`gateway.model.observations.Counting`).
+unless it is no less than it was before its last rise: then that rise was wrong, and is taken back. But what
+`SETTLED_BY` readings showed stays: a fall that late is a loss. Only a source can prove that counters began
+again from zero (`gateway.model.observations.Counting`).
 
 | the counter | what counts |
 | --- | --- |
 | rose, or is as before | the difference |
 | is absent for a while | the same as without the absence |
 | fell, and returns before the third reading and within `SETTLED_AFTER` | the difference to before the fall |
-| fell, stays, to no less than before its last rise | the rise is taken back |
+| fell, stays, to no less than before a rise shown by less than three readings | the rise is taken back |
 | fell, and stays | unknown; then what it gains on its lowest value since |
 | fell, stayed, and reaches the value before again | unknown: it may be the part that was missing |
 | began again, as its source proves | all that it shows |
@@ -25,7 +26,7 @@ from typing import Final
 from gateway.model.observations import SETTLED_AFTER
 
 SETTLED_BY: Final = 3
-"""Number of readings, that of the fall among them, after which it stays."""
+"""Number of readings, that of the change among them, after which a fall, or a rise, stays."""
 
 NO_RISE: Final = (1 << 64) - 1
 """Stands for what a counter had before its last rise, where that is not known: no value is as much."""
@@ -55,7 +56,8 @@ class Fall:
     """A counter that fell.
 
     Attributes:
-        before_rise: its value before the last rise before the fall; `NO_RISE` where it is not known.
+        before_rise: its value before the last rise before the fall; `NO_RISE` where it is not known, or
+            that rise stays.
         top: its last value before the fall; 0 once the fall stays.
         lowest: its lowest value since the fall.
         since: when it fell, nanoseconds of the gateway's clock.

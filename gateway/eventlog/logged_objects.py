@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from gateway.eventlog.counter_breaks import FROM_ZERO, NO_RISE, UNKNOWN, Fall, Restart, after_fall
+from gateway.eventlog.counter_breaks import FROM_ZERO, NO_RISE, SETTLED_BY, UNKNOWN, Fall, Restart, after_fall
 from gateway.eventlog.logged_events import LoggedClass
 from gateway.eventlog.record import (
     AnyRecord,
@@ -67,7 +67,6 @@ class LoggedObject:
 
     __slots__ = (
         "_agent",
-        "_before_rise",
         "_created",
         "_dialect",
         "_doubted_sample",
@@ -79,13 +78,16 @@ class LoggedObject:
         "_native_id",
         "_parent_id",
         "_presumed",
+        "_properties_read",
         "_properties_sampled",
         "_recorded",
         "_recorded_counters",
         "_recorded_reset",
         "_recorded_sample",
         "_reset",
+        "_rises",
         "_source",
+        "_statistics_read",
         "_statistics_sampled",
         "_undated",
         "_unread",
@@ -111,7 +113,10 @@ class LoggedObject:
         self._values: list[FeedValue | None] = [None] * len(logged_class.elements)
         self._recorded = 0
         self._recorded_counters: list[_Recorded | None] = [None] * logged_class.counter_bits.bit_count()
-        self._before_rise: array[int] | None = None  # by counter, from the first rise on
+        # From the first rise on: by counter what it had before its last rise, then by counter the number of
+        # readings before that rise.
+        self._rises: array[int] | None = None
+        self._statistics_read = self._properties_read = 0  # the number of readings
         self._falls: Mapping[int, Fall] = _NO_FALLS  # by position; of nearly all objects none
         self._left: Mapping[int, FeedValue] = _NOTHING_LEFT  # last values of counters that are absent
         self._doubted_sample = 0  # a sample of before something happened after which nothing is known
@@ -261,8 +266,7 @@ class LoggedObject:
                     self._take_counter(position, former, value, now)
                 self._values[position] = value
                 self.pending |= 1 << position
-        if self._falls:
-            self._read_falls(before, now)
+        self._note_reading(before, now)
         return self.pending & (-1 if came_back or self.urgent else self.logged_class.properties)
 
     def update(self, record: UpdateRecord, now: int) -> int:
@@ -280,16 +284,19 @@ class LoggedObject:
                 at_once, compared = -1, compared & self.logged_class.properties
             elif record.statistics_sampled == self._statistics_sampled:
                 self._doubted_sample = record.statistics_sampled  # the next one is not known, too
-        before_rise, places, held = self._before_rise, self.logged_class.places, self.held
+        rises, places, held = self._rises, self.logged_class.places, self.held
+        is_property, read = self.logged_class.properties, (self._statistics_read, self._properties_read)
         for position, value in record.values.items():
             bit = 1 << position
             if bit & compared:
                 was = values[position]
                 # As most do. A call for each value would double the time of an update.
                 if type(value) is type(was) is int and 0 <= was < value <= NO_RISE and not bit & held:
-                    if before_rise is None:
-                        before_rise = self._before_rise = self._no_rises()
-                    before_rise[places[position]] = was
+                    if rises is None:
+                        rises = self._rises = self._no_rises()
+                    counter = places[position]
+                    rises[counter] = was
+                    rises[counter + len(self._recorded_counters)] = read[is_property >> position & 1]
                 else:
                     self._take_counter(position, was, value, now)
             values[position] = value
@@ -301,8 +308,7 @@ class LoggedObject:
         self._statistics_sampled = record.statistics_sampled
         self._reset = record.reset
         self.pending |= changed
-        if self._falls:
-            self._read_falls(sampled, now)
+        self._note_reading(sampled, now)
         # Statistics have one interval, so that they are recorded together.
         return self.pending & (-1 if self.urgent else at_once | changed & self.logged_class.properties)
 
@@ -371,18 +377,31 @@ class LoggedObject:
 
     def _rose(self, position: int, former: int) -> None:
         """Note what a counter had before it rose."""
-        if self._before_rise is None:
-            self._before_rise = self._no_rises()
+        if self._rises is None:
+            self._rises = self._no_rises()
         if 0 <= former < NO_RISE:
-            self._before_rise[self.logged_class.places[position]] = former
+            counter = self.logged_class.places[position]
+            self._rises[counter] = former
+            self._rises[counter + len(self._recorded_counters)] = self._read_of(position)
 
     def _no_rises(self) -> array[int]:
-        return array("Q", [NO_RISE]) * len(self._recorded_counters)
+        return array("Q", [NO_RISE]) * (2 * len(self._recorded_counters))
+
+    def _read_of(self, position: int) -> int:
+        """Return the number of readings of an element before the present one."""
+        is_property = self.logged_class.properties >> position & 1
+        return self._properties_read if is_property else self._statistics_read
 
     def _before_rise_of(self, position: int) -> int:
-        """Return what a counter had before its last rise; `NO_RISE` where that is not known."""
-        before = self._before_rise
-        return NO_RISE if before is None else before[self.logged_class.places[position]]
+        """Return what a counter had before a last rise that may be wrong.
+
+        `NO_RISE` where that is not known, or where so many readings showed the rise that it stays.
+        """
+        if self._rises is None:
+            return NO_RISE
+        counter = self.logged_class.places[position]
+        before, read = self._rises[counter], self._rises[counter + len(self._recorded_counters)]
+        return NO_RISE if self._read_of(position) - read >= SETTLED_BY else before
 
     def _fell(self, position: int, top: int, value: int, now: int) -> None:
         """Note that a counter fell from ``top``: it waits whether it returns."""
@@ -392,6 +411,13 @@ class LoggedObject:
             self._falls = {**self._falls, position: fall}
         fall.fell(top, value, before_rise, now)
         self.held |= 1 << position
+
+    def _note_reading(self, sampled: tuple[int, int], now: int) -> None:
+        """Count the present values as a reading; the arguments are those of `_read_falls`."""
+        self._statistics_read += self._statistics_sampled != sampled[0]
+        self._properties_read += self._properties_sampled != sampled[1]
+        if self._falls:
+            self._read_falls(sampled, now)
 
     def _read_falls(self, sampled: tuple[int, int], now: int) -> None:
         """Let the present values count as a reading of the counters that fell.
@@ -441,8 +467,8 @@ class LoggedObject:
         self._forget(position, fall)
 
     def _no_rise(self, position: int) -> None:
-        if self._before_rise is not None:
-            self._before_rise[self.logged_class.places[position]] = NO_RISE
+        if self._rises is not None:
+            self._rises[self.logged_class.places[position]] = NO_RISE
 
     def _forget(self, position: int, fall: Fall) -> None:
         """Forget a fall that does not wait, where it left no mark."""
@@ -494,7 +520,7 @@ class LoggedObject:
                 self._recorded_counters[counter] = restart
         self.held &= ~counters
         self._unread &= ~counters
-        self._before_rise = None
+        self._rises = None
         self._left = _NOTHING_LEFT
         falls: dict[int, Fall] = {}
         for position, fall in self._falls.items():

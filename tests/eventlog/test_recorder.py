@@ -290,8 +290,10 @@ def readings(*published: int | None, apart: int = 5 * SECOND, shop: Shop | None 
         recorded += shop.wait(max(0, now - shop.now))
         if value is not None and value < known:
             reset = now  # as the inventory does, for front ends
-        values: dict[int, FeedValue] = {} if value is None else {PUBLISHED: value}
-        recorded += shop.publish(update(values, *(() if values else (PUBLISHED,)), now=now, reset=reset))
+        changed: dict[int, FeedValue] = {}
+        if value is not None and value != published[number - 1]:
+            changed = {PUBLISHED: value}
+        recorded += shop.publish(update(changed, *([PUBLISHED] * (value is None)), now=now, reset=reset))
         known = known if value is None else value
     return recorded + shop.wait(2 * MINUTE)
 
@@ -318,6 +320,9 @@ def deltas(records: list[LogRecord]) -> list[Delta]:
         ((1000, 700, 700, 700, 1000), [LOST, LOST]),
         ((1000, 5_001_000, 1000), [Delta(5_000_000, 5 * SECOND), Delta(-5_000_000, undone=True)]),
         ((1000, 1010, 1005), [Delta(10, 5 * SECOND), Delta(-5, undone=True)]),
+        ((0, 1000, 1000, 0), [Delta(1000, 5 * SECOND), Delta(-1000, undone=True)]),
+        ((0, 1000, 1000, 1000, 0, 10, 20, 30), [Delta(1000, 5 * SECOND), Delta(20, reset=True), Delta(10)]),
+        ((0, 1000, 1000, 1000, 7, 7, 7), [Delta(1000, 5 * SECOND), LOST]),
         ((250, 5), [LOST]),
     ],
     ids=[
@@ -335,6 +340,9 @@ def deltas(records: list[LogRecord]) -> list[Delta]:
         "it returns too late",
         "it was never so much",
         "a listing was ahead of the next one",
+        "two readings were ahead",
+        "all came at once, was shown by three readings, and statistics began again",
+        "it is no less than before the rise, but the rise was shown by three readings",
         "a counter of 8 bits wrapped, or not: that is not known",
     ],
 )

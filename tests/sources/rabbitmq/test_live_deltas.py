@@ -89,6 +89,7 @@ class Shop:
         user: the user who reads the broker.
         changes: the changes of the next listing, by the name of the queue.
         listed: the messages published to each queue, in the last listing that the gateway got.
+        read: the number of listings.
     """
 
     plant: Plant
@@ -96,6 +97,7 @@ class Shop:
     user: str
     changes: dict[str, Change] = field(default_factory=dict)
     listed: dict[str, int] = field(default_factory=dict)
+    read: int = 0
 
     def counted(self, source: str = READ, class_name: str = "queue") -> dict[str, int]:
         """Return the sums of the log's deltas, by object."""
@@ -135,6 +137,7 @@ class Shop:
         if path.partition("?")[0] != "/api/queues" or reply[0] != httpx.codes.OK:
             return reply
         page = json.loads(reply[1])
+        self.read += 1
         changes = [(self.changes.pop(item["name"], None), item) for item in page["items"]]
         page["items"] = [
             changed for change, item in changes for changed in (change(item) if change else [item])
@@ -262,21 +265,28 @@ async def test_a_virtual_host_that_may_not_be_read_for_a_moment_is_not_counted_a
 
 
 async def test_statistics_that_are_reset_count_on_from_zero(shop: Shop) -> None:
-    queue, published = new_name("reset"), 0
+    """Also those of a queue that shows no less than before its last rise, with which it got all it had."""
+    by_steps, at_once = new_name("reset"), new_name("at-once")
     async with shop.publisher() as channel:
-        await channel.declare_queue(queue, durable=True)
-        for count in (FIRST, FURTHER):
-            await publish(channel, queue, count)
-            published += count
-            await shop.counts({queue: published})
+        for queue in (by_steps, at_once):
+            await channel.declare_queue(queue, durable=True)
+        await shop.lists({by_steps: 0, at_once: 0})
+        await publish(channel, by_steps, FIRST)
+        await shop.counts({by_steps: FIRST})
+        await publish(channel, by_steps, FURTHER)
+        await publish(channel, at_once, FIRST)
+        await shop.counts({by_steps: FIRST + FURTHER, at_once: FIRST})
     # What the broker has not yet forgotten of the closed channel it would count again after the reset.
-    await until(lambda: not channels_counted(shop.plant.broker, queue), "the closed channel is forgotten")
+    for queue in (by_steps, at_once):
+        await until(lambda queue=queue: not channels_counted(shop.plant.broker, queue), "it is forgotten")
+    shown = shop.read
+    await until(lambda: shop.read >= shown + 3, "three more listings")
     with shop.plant.broker.http() as http:
         http.delete("reset").raise_for_status()
-    await shop.lists({queue: 0})
+    await shop.lists({by_steps: 0, at_once: 0})
     async with shop.publisher() as channel:
-        await shop.gains(channel, [queue], 0)
-        await shop.counts({queue: published + FURTHER})
+        await shop.gains(channel, [by_steps, at_once], 0)
+        await shop.counts({by_steps: FIRST + 2 * FURTHER, at_once: FIRST + FURTHER})
 
 
 async def test_the_end_of_a_publisher_counts_nothing(shop: Shop) -> None:
