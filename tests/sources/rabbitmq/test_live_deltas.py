@@ -12,6 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import aio_pika
@@ -202,6 +203,10 @@ def channels_counted(broker: PrivateBroker, queue: str) -> int:
     return int(broker.rabbitmqctl("eval", f"length([1 || {{{name}, _, _}} <- {rows}])."))
 
 
+def is_forgotten(broker: PrivateBroker, queue: str) -> bool:
+    return not channels_counted(broker, queue)
+
+
 def new_name(beginning: str) -> str:
     return f"{beginning}-{secrets.token_hex(4)}"
 
@@ -278,7 +283,7 @@ async def test_statistics_that_are_reset_count_on_from_zero(shop: Shop) -> None:
         await shop.counts({by_steps: FIRST + FURTHER, at_once: FIRST})
     # What the broker has not yet forgotten of the closed channel it would count again after the reset.
     for queue in (by_steps, at_once):
-        await until(lambda queue=queue: not channels_counted(shop.plant.broker, queue), "it is forgotten")
+        await until(partial(is_forgotten, shop.plant.broker, queue), "the closed channel is forgotten")
     shown = shop.read
     await until(lambda: shop.read >= shown + 3, "three more listings")
     with shop.plant.broker.http() as http:
