@@ -22,19 +22,22 @@ from gateway.durable_files import create_durably, has_content, write_durably
 from gateway.file_owners import as_owner, distrust, is_trusted, owner_for_root, reason_of, user_name
 from gateway.starts import RESTORE, StartsError, highest_start, start_before
 
-VERSION = 2
+VERSION = 3
 """The version of the folder's layout. A file whose form may change by itself has a version of its own.
 
 2: the key of the audit, and ``log-alarm`` and ``log-place``. An older gateway would break the chain of the
 audit in the log of this state.
+
+3: ``starts``. An older gateway reads ``boots`` and ``snmp-engine.json`` only, and would use numbers of starts
+again that could not be noted there, so that two events have one id.
 """
 
 
-def _to_version_2(_folder: Path) -> None:
+def _with_files_made_later(_folder: Path) -> None:
     """Change nothing: what is new is made by the first start that needs it."""
 
 
-MIGRATIONS: Mapping[int, Callable[[Path], None]] = {1: _to_version_2}
+MIGRATIONS: Mapping[int, Callable[[Path], None]] = {1: _with_files_made_later, 2: _with_files_made_later}
 """Migrations by version: each brings a folder to the next version, and is repeated if it was interrupted."""
 
 MAX_BOOTS = 2**31 - 1

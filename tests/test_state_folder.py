@@ -17,7 +17,7 @@ import pytest
 
 from gateway import state_folder
 from gateway.file_owners import user_name
-from gateway.starts import RESTORE
+from gateway.starts import CORE, RESERVED, RESTORE, ReservedStarts
 from gateway.state_folder import VERSION, StateError, StateFolder
 from tests.components.full_disk import full_disk
 
@@ -186,17 +186,38 @@ def test_what_a_file_system_keeps_in_a_new_folder_is_not_in_the_way(tmp_path: Pa
 
 # -- versions
 
-OF_VERSION_1 = Path(__file__).parent / "data" / "state" / "version-1"
+OLDER = Path(__file__).parent / "data" / "state"
+IDENTITIES = {
+    1: "0b0f5a52-6a0f-4a3c-9a5c-0d3c1f6f4a10",
+    2: "d90f1e0a-7ded-49ab-8208-47178ec236ea",
+}
 
 
-def test_a_folder_of_version_1_is_read_as_it_was_left(tmp_path: Path) -> None:
-    state = StateFolder(Path(shutil.copytree(OF_VERSION_1, tmp_path / "state")))
+@pytest.mark.parametrize("version", range(1, VERSION))
+def test_a_folder_of_an_older_version_is_read_as_it_was_left(tmp_path: Path, version: int) -> None:
+    state = StateFolder(Path(shutil.copytree(OLDER / f"version-{version}", tmp_path / "state")))
     with state.locked():
-        assert state.identity == "0b0f5a52-6a0f-4a3c-9a5c-0d3c1f6f4a10"
+        assert state.identity == IDENTITIES[version]
         assert state.next_boot() == 4
-        assert state.secret("community") == "a-community-of-version-1"
-        # A gateway from before the audit's chain compares this number with 1, and refuses.
-        assert state.read_version() == VERSION == 2
+        assert state.secret("community") == f"a-community-of-version-{version}"
+        # The gateway that made it compares this number with its own, and refuses.
+        assert state.read_version() == VERSION == 3
+
+
+def test_starts_that_could_not_be_noted_are_in_no_folder_that_a_gateway_without_them_accepts(
+    state: StateFolder,
+) -> None:
+    """A gateway of version 2 begins behind ``boots``: its events would have ids that there are."""
+    with state.locked():
+        run = ReservedStarts(state.path, 0)
+        assert run.next(CORE) == 1
+        state.note_boot(1)
+        with full_disk():
+            assert run.next(CORE) == 2
+            with pytest.raises(StateError):
+                state.note_boot(2)
+    assert (state.boots, state.highest_start) == (1, RESERVED)
+    assert state.read_version() > 2
 
 
 def test_an_older_folder_is_brought_up_to_date_by_who_holds_it(

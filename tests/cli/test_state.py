@@ -76,7 +76,7 @@ def test_show_says_what_is_there_and_no_secret(used: Site) -> None:
     reported = said(ended)
     assert reported[:5] == [
         f"folder        {used.folder}/state",
-        "version       2, instance index 2",
+        "version       3, instance index 2",
         f"identity      {used.state.identity}",
         "starts        1",
         "secrets       community",
@@ -91,7 +91,7 @@ def test_show_for_programs(used: Site) -> None:
     write_log(used)
     shown = json.loads("\n".join(said(command("state", "show", "--json", "--folder", used.state.path))))
     assert shown["folder"] == str(used.state.path)
-    assert (shown["version"], shown["index_version"], shown["boots"]) == (2, 2, 1)
+    assert (shown["version"], shown["index_version"], shown["boots"]) == (3, 2, 1)
     assert (shown["identity"], shown["in_use"]) == (used.state.identity, False)
     assert shown["sources"] == {"orders": 1, "field": 2}
     assert shown["classes"][1] == {

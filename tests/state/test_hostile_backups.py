@@ -15,7 +15,7 @@ import pytest
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.service.state.backup import CHECKSUM, MANIFEST, MAX_FILES, checksum_of, open_backup
 from gateway.service.state.restore import LEAST_BOOTS, restore
-from gateway.state_folder import MAX_BOOTS, StateError, StateFolder
+from gateway.state_folder import MAX_BOOTS, VERSION, StateError, StateFolder
 from tests.hypothesis_profiles import PROVING
 from tests.state.started_state import NOW, texts
 
@@ -127,8 +127,8 @@ def test_names_that_lead_elsewhere(backup: Path, tmp_path: Path, name: str) -> N
     [
         ({"format": 2}, "manifest: format: Input should be 1"),
         (
-            {"state_version": 3},
-            "state of version 3, this gateway knows 2: use the gateway that wrote it, or a ",
+            {"state_version": VERSION + 1},
+            f"state of version {VERSION + 1}, this gateway knows {VERSION}: use the gateway ",
         ),
         ({"boots": -1}, "manifest: boots: "),
         ({"boots": MAX_BOOTS - 1}, "its gateway cannot be started often enough: make a new one with `init`"),

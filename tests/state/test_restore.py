@@ -15,11 +15,13 @@ from gateway.service.state.backup import back_up
 from gateway.service.state.restore import LEAST_BOOTS, LEAST_ROWS, MAX_ROWS, Leap, restore
 from gateway.snmp.registry_files import SiteRegistry
 from gateway.starts import CORE, SNMP, ReservedStarts
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import VERSION, StateError, StateFolder
 from tests.components.full_disk import full_disk
 from tests.state.started_state import DAY, NOW, started, texts
 
-VERSION_1 = Path(__file__).parent.parent / "data" / "state" / "version-1"
+VERSION_1, VERSION_2 = (
+    Path(__file__).parent.parent / "data" / "state" / f"version-{version}" for version in (1, 2)
+)
 
 
 @pytest.mark.parametrize("there", [(), ("LOCK",), ("lost+found",)])
@@ -159,6 +161,18 @@ def test_state_of_version_1_is_restored_and_brought_up_to_date(tmp_path: Path) -
         assert index.durable_row(1, "rabbitmq:queue", "/|invoices") == 2
     registry = SiteRegistry(state.path, "hamburg").load(NOW.date())
     assert [(entry.name, entry.arc) for entry in registry.classes] == [("zoo:dog", 1)]
+
+
+def test_a_backup_of_version_2_is_restored_and_brought_up_to_date(tmp_path: Path) -> None:
+    """The gateway that made it would not read which boots of the SNMP engine were skipped."""
+    shutil.copytree(VERSION_2, tmp_path / "old")
+    back_up(StateFolder(tmp_path / "old"), tmp_path / "b.tar", NOW)
+    restore(tmp_path / "b.tar", tmp_path / "new", NOW)
+    state = StateFolder(tmp_path / "new")
+    assert state.read_version() == VERSION
+    assert state.highest_start == state.boots == 3 + LEAST_BOOTS
+    with closing(started(state)):
+        assert state.boots == 4 + LEAST_BOOTS
 
 
 @pytest.mark.parametrize("octets", [0, 30_000])

@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 from pydantic import BaseModel, TypeAdapter
 
+from gateway import starts
 from gateway.eventlog import audit_statements, ownership, parquet, record, segment
 from gateway.eventlog.block import CommitLine
 from gateway.feed.access import Quoted
@@ -136,6 +138,15 @@ def _state_files() -> list[str]:
     return sorted(re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE))
 
 
+def _numbered_starts() -> list[list[str]]:
+    """Return the files that numbers of starts are taken from, and the keys of that of the reserved ones."""
+    with TemporaryDirectory() as folder:
+        run = starts.ReservedStarts(Path(folder), 0)
+        keys = sorted(json.loads((Path(folder) / starts.STARTS).read_text("ascii")))
+        run.close()
+    return [[starts.BOOTS, starts.ENGINE, starts.STARTS], keys]
+
+
 def _alarm_fields() -> list[str]:
     """Return the keys of an alarm in the instance index."""
     stored: list[str] = []
@@ -176,7 +187,7 @@ def stored_forms() -> Iterator[StoredForm]:
             "gateway.state_folder.VERSION",
             "gateway.state_folder.MIGRATIONS",
         ),
-        _state_files,
+        lambda: [_state_files(), *_numbered_starts()],
     )
     yield StoredForm(
         "the instance index",

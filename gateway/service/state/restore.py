@@ -231,7 +231,10 @@ def _fill(
             sync_folder(inner)
         (folder / _VERSION_UNTIL_COMPLETE).rename(folder / "VERSION")
         sync_folder(folder)
-        _check(StateFolder(folder), manifest)
+        state = StateFolder(folder)
+        _check(state, manifest)
+        # A gateway of before would not read the numbers that were skipped just now.
+        state.migrate()
     except BaseException as error:
         _empty(folder)
         if isinstance(error, OSError):

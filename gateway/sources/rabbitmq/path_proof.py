@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 from gateway.sources.rabbitmq.object_names import ByteName
@@ -55,6 +55,10 @@ _ECHO: Final = "health/checks/protocol-listener"
 _EXCHANGE: Final = "amq.direct"
 _HOSTS: Final = "vhosts?columns=name"
 _OK, _UNAUTHORISED, _NOT_FOUND, _TOO_MANY, _SERVER_ERROR = 200, 401, 404, 429, 500
+_OF_A_PROXY: Final = frozenset({502, 503, 504})
+"""Statuses of a proxy that had no answer, or none in time (RFC 9110, 15.6.3 to 15.6.5)."""
+_ATTEMPTS: Final = 3
+"""The number of times that a target is asked for at most, while a proxy answers with such a status."""
 _ESCAPED: Final = re.compile("[%A-Z]")
 
 NO_PATH: Final = "the management API has no path to an object with a name that is empty, '.' or '..'"
@@ -122,37 +126,71 @@ def takes_proof(target: str) -> bool:
     return _ESCAPED.search(target.partition("?")[0]) is not None
 
 
+@dataclass(slots=True)
+class _Findings:
+    """The characters that were found to change, and whether all of them were."""
+
+    altered: set[str] = field(default_factory=set)
+    proved: bool = True
+
+    def add(self, character: str, answer: PathAnswer) -> None:
+        """Note a character of a text that did not arrive; a proxy's own error shows nothing of it."""
+        self.altered.add(character)
+        self.proved = self.proved and not _is_of_a_proxy(answer)
+
+
+_Steps: TypeAlias = Generator[str, PathAnswer, PathAnswer]
+
+
 def proof_steps() -> Generator[str, PathAnswer, PathProof | PathAnswer]:
     """Prove the paths to a node: yield targets below ``/api/``, take what is answered.
 
     Returns:
         The proof, or the answer of a server that serves no requests now, which shows nothing.
     """
-    answer = yield _probe(_TOGETHER)
+    answer = yield from _asked(_probe(_TOGETHER))
     if _shows_nothing(answer):
         return answer
-    altered: set[str] = set()
+    found = _Findings()
     if not _echoes(answer, _TOGETHER):
-        plain = yield _probe("")
+        plain = yield from _asked(_probe(""))
         if not _echoes(plain, ""):
             return (yield from _by_known_objects())
-        for number, text in enumerate(_CHECKED):
-            answer = yield _probe(text)
-            if _echoes(answer, text):
-                continue
-            altered.add(text[0])
-            # It may have been refused for another reason than this character.
-            refused = answer.status >= _TOO_MANY and not _is_echo(answer)
-            if _shows_nothing(answer) or (refused and not _echoes((yield _probe("")), "")):
-                rest = (left[0] for left in _CHECKED[number:])
-                return PathProof(frozenset(altered.union(rest)), proved=False)
-        altered = altered or {"/"}  # it is only changed beside others of its kind
-    lowered = yield f"{_ECHO.upper()}/{_MARK}x"
+        if not (yield from _one_by_one(found)):
+            return PathProof(frozenset(found.altered), proved=False)
+        if not found.altered:  # it is only changed beside others of its kind
+            found.add("/", answer)
+    lowered = yield from _asked(f"{_ECHO.upper()}/{_MARK}x")
     if _shows_nothing(lowered):
         return lowered
-    if _echoes(lowered, ""):
-        altered.add(_UPPER_CASE)
-    return PathProof(frozenset(altered))
+    if _echoes(lowered, "") or _is_of_a_proxy(lowered):
+        found.add(_UPPER_CASE, lowered)
+    return PathProof(frozenset(found.altered), found.proved)
+
+
+def _one_by_one(found: _Findings) -> Generator[str, PathAnswer, bool]:
+    """Find the characters that change; return false if the server stopped to serve requests meanwhile."""
+    for number, text in enumerate(_CHECKED):
+        answer = yield from _asked(_probe(text))
+        if _echoes(answer, text):
+            continue
+        found.add(text[0], answer)
+        # It may have been refused for another reason than this character.
+        refused = answer.status >= _TOO_MANY and not _is_echo(answer)
+        if _shows_nothing(answer) or (refused and not _echoes((yield from _asked(_probe(""))), "")):
+            found.altered.update(left[0] for left in _CHECKED[number:])
+            return False
+    return True
+
+
+def _asked(target: str) -> _Steps:
+    """Ask for a target, again while a proxy has no answer: that proves nothing either way."""
+    answer = yield target
+    for _ in range(1, _ATTEMPTS):
+        if _shows_nothing(answer) or not _is_of_a_proxy(answer):
+            break
+        answer = yield target
+    return answer
 
 
 def _probe(text: str) -> str:
@@ -164,10 +202,10 @@ def _by_known_objects() -> Generator[str, PathAnswer, PathProof | PathAnswer]:
 
     Each has an exchange `_EXCHANGE`. That of ``/`` proves a slash, and nothing else.
     """
-    answer = yield _exchange_of("/")
+    answer = yield from _asked(_exchange_of("/"))
     if _shows_nothing(answer) or answer.status >= _SERVER_ERROR:
         return answer
-    listing = yield _HOSTS
+    listing = yield from _asked(_HOSTS)
     if _shows_nothing(listing):
         return listing
     unproved, hosts = set(_ALL | {_UPPER_CASE}), _names(listing)
@@ -177,12 +215,12 @@ def _by_known_objects() -> Generator[str, PathAnswer, PathProof | PathAnswer]:
         known = "/"
     for host in hosts:
         gained = _characters(host) & unproved
-        if gained and _shows_exchange((yield _exchange_of(host)), host):
+        if gained and _shows_exchange((yield from _asked(_exchange_of(host))), host):
             unproved -= gained
             known = host
     if known is not None and _UPPER_CASE in unproved:
         # It is missing, unless it is turned into the one that exists, or somebody made it.
-        upper = yield _exchange_of(known, _EXCHANGE.upper())
+        upper = yield from _asked(_exchange_of(known, _EXCHANGE.upper()))
         if upper.status == _NOT_FOUND or _shows_exchange(upper, known, _EXCHANGE.upper()):
             unproved.discard(_UPPER_CASE)
     return PathProof(frozenset(unproved), proved=False)
@@ -222,6 +260,11 @@ def _echoes(answer: PathAnswer, text: str) -> bool:
     """Return whether an answer repeats what was probed; since 4.3 it is a list."""
     wanted = f"{_MARK}{text}x"
     return _repeated(answer) in (wanted, [wanted])
+
+
+def _is_of_a_proxy(answer: PathAnswer) -> bool:
+    """Return whether an answer is a proxy's own error; RabbitMQ's to a probe is a 503, too."""
+    return answer.status in _OF_A_PROXY and not _is_echo(answer)
 
 
 def _is_echo(answer: PathAnswer) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from urllib.parse import quote
 
 import aio_pika
@@ -16,6 +17,7 @@ from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp, LossSuspected
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.observations import SourceState
+from gateway.model.times import HOUR
 from gateway.sources.rabbitmq import event_consumer
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, Received
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
@@ -23,6 +25,7 @@ from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from tests.components.rabbitmq import ALWAYS_BOUND, VirtualHost, login_refusal, new_virtual_host
 from tests.components.waiting import eventually, until
 from tests.sources.rabbitmq.watching import (
+    OFTEN,
     complaints,
     event_endpoint,
     node_name,
@@ -154,6 +157,25 @@ async def test_a_broker_that_was_killed_and_is_back_is_asked_nothing_that_it_can
     assert complaints(broker)[said:] == []
     with broker.http() as client:
         client.delete("queues/%2F/lasting").raise_for_status()
+
+
+@pytest.mark.xdist_group("disturbed")
+async def test_a_broker_whose_events_are_connected_again_is_read_at_once(disturbed: PrivateBroker) -> None:
+    """Pauses grow while nothing answers; here the first one is longer than any test.
+
+    So are those of collections that the broker lacks, without which the reading is not complete.
+    """
+    seldom = replace(OFTEN, first_pause=HOUR, longest_pause=HOUR)
+    async with watch(disturbed, disturbed.administrator, polling=seldom) as watched:
+        await ready(watched)
+        await asyncio.to_thread(disturbed.rabbitmqctl, "stop_app")
+        await until(lambda: watched.status and watched.status.state is SourceState.DOWN, "down is noticed")
+        await until(lambda: watched.source.request_at > time.time_ns() + HOUR / 2, "nothing is asked")
+        before = watched.asked["queues"]
+        await asyncio.to_thread(disturbed.rabbitmqctl, "start_app")
+        await until(lambda: watched.asked["queues"] > before, "it is read")
+        assert watched.status is not None
+        assert watched.status.state is SourceState.SYNCHRONISING
 
 
 async def test_a_wrong_password_is_said_clearly(rabbitmq: PrivateBroker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,6 +26,9 @@ from tests.components.changing_proxy import PathChange, decoded, escaped_twice, 
 
 Served = tuple[int, bytes]
 """Status and body of an answer."""
+
+Server = Callable[[str], Served]
+"""Returns the answer to a target."""
 
 ECHO = "health/checks/protocol-listener"
 
@@ -194,12 +198,46 @@ def test_a_request_too_many_for_capital_letters_proves_nothing() -> None:
     assert proved(kept, lambda _: next(answers, (429, b""))) == PathAnswer(429, b"")
 
 
-@pytest.mark.parametrize("status", [500, 502])
-def test_a_character_that_makes_a_server_fail_is_found(status: int) -> None:
+@pytest.mark.parametrize(("status", "is_proof"), [(500, True), (502, False)])
+def test_a_character_that_makes_a_server_fail_is_found(status: int, *, is_proof: bool) -> None:
+    """Whether a proxy that has no answer fails by the character remains open."""
+
     def failing(target: str) -> Served:
         return (status, b"") if "%5C" in target else rabbitmq(target)
 
-    assert proved(kept, failing) == PathProof(frozenset("\\"))
+    assert proved(kept, failing, most=30) == PathProof(frozenset("\\"), proved=is_proof)
+
+
+def failing_now_and_then(status: int, every: int, serve: Callable[[str], Served] = rabbitmq) -> Server:
+    """Return a server whose proxy has no answer to the first of so many requests."""
+    requests = itertools.count()
+    return lambda target: (status, b"<html>") if next(requests) % every == 0 else serve(target)
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize("every", [2, 3, 5])
+@pytest.mark.parametrize(("change", "altered"), [(kept, ""), (decoded, "/"), (lower_case, "A")])
+def test_a_proxy_that_has_no_answer_now_and_then_proves_nothing_by_that(
+    status: int, every: int, change: PathChange, altered: str
+) -> None:
+    found = proved(change, failing_now_and_then(status, every), most=40)
+    assert found == PathProof(frozenset(altered))
+
+
+def test_a_proxy_that_has_no_answer_for_long_leaves_open_what_it_was_asked() -> None:
+    def slow(target: str) -> Served:
+        return (504, b"") if target.startswith(ECHO.upper()) else rabbitmq(target)
+
+    assert proved(kept, slow) == PathProof(frozenset("A"), proved=False)
+    answers = itertools.repeat((504, b""), 3)
+    assert proved(kept, lambda target: next(answers, rabbitmq(target))) == PathProof(
+        frozenset("/"), proved=False
+    )
+
+
+def test_known_objects_prove_their_names_through_a_proxy_that_has_no_answer_now_and_then() -> None:
+    served = hidden((404, b""), failing_now_and_then(504, 2))
+    assert proved(kept, served, most=40) == unproved(CHECKED.replace("/", ""))
 
 
 @given(st.binary(), st.integers(200, 599))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 
 import httpx
@@ -38,6 +39,7 @@ from gateway.sources.rabbitmq.path_proof import NO_PATH, PathProof, path_of
 from gateway.sources.rabbitmq.proving_client import ManagementSession
 from tests.components.changing_proxy import (
     PathChange,
+    Reply,
     decoded,
     escaped_twice,
     kept,
@@ -143,6 +145,24 @@ async def test_a_proxy_that_hides_the_proofs_answer_leaves_what_known_objects_pr
         assert await make(rabbitmq, between.url, Change("DELETE", target)) == Changed()
     left = [(meant.parts[0], meant.parts[1]), (virtual_host.name, "b"), (virtual_host.name, "a;b")]
     assert living(rabbitmq, *left) == left[1:]
+
+
+@pytest.mark.parametrize("status", [502, 504])
+async def test_a_proxy_that_has_no_answer_now_and_then_is_not_said_to_change_names(
+    rabbitmq: PrivateBroker, status: int
+) -> None:
+    with proxy(rabbitmq.ports.management, kept) as between:
+        probes = itertools.count()
+
+        def now_and_then(path: str, reply: Reply) -> Reply:
+            is_probe = "protocol-listener" in path.lower()
+            return (status, b"<html>") if is_probe and next(probes) % 2 == 0 else reply
+
+        between.answer = now_and_then
+        overview = await read(rabbitmq, between.url, OverviewRequest())
+    assert isinstance(overview, Document)
+    assert overview.paths == PathProof()
+    assert next(probes) > 2
 
 
 @pytest.mark.each_rabbitmq
