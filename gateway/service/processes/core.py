@@ -74,6 +74,7 @@ from gateway.service.processes.lifeline import (
     AccessRefused,
     GatewayStop,
     Lifeline,
+    LogLinesLost,
     Message,
     NewListener,
     NotStarted,
@@ -492,6 +493,8 @@ class _Core:
                 self._inventory.process_ended(process, reason, now)
             case NotStarted(reasons):
                 self._inventory.processes_not_started(reasons, now)
+            case LogLinesLost(lines):
+                self._output_watch.of_others += lines
             case GatewayStop(reason):
                 self._inventory.gateway_stops(reason, now)
                 # While front ends can still send it; the rest is signed at the end.
