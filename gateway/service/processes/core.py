@@ -280,6 +280,7 @@ class _Core:
             logged=loaded.settings.log.enabled,
             was_paused=self._log_alarm.was_raised,
             in_log=recorded.events.made,
+            now=clock.now(),
         )
         facts = partial(_facts, state.identity, epoch, self._inventory, self._counts.former.numbers)
         withheld = self._policy.withheld
@@ -621,6 +622,7 @@ class _Core:
             await asyncio.sleep(TICK_SECONDS)
             self._inventory.tick(self._clock.now())
             self._output_watch.tick(self._clock.now())
+            self._counts.keep(self._clock.now())
             self._log_alarm.note(raised=self._inventory.log_alarm_is_raised)
 
 
