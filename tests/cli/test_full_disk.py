@@ -19,7 +19,7 @@ from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.kept_sockets import note_feed_place
 from gateway.state_folder import StateFolder
 from tests.cli.conftest import ShownGateway, running_gateway
-from tests.components.command_line import COMMAND, new_site, running
+from tests.components.command_line import COMMAND, amqp_gateway, new_site, running
 from tests.components.full_disk import small_disk, small_ext4_disk
 from tests.components.waiting import wait_until
 from tests.hypothesis_profiles import PROVING
@@ -189,3 +189,16 @@ def test_a_core_that_began_on_a_read_only_disk_ends_for_another_when_it_can_be_w
             assert site.state.boots == 3
             assert not {"start-not-noted", "event-log-failed"} & {line["event"] for line in third.log}
             assert third.terminate().code is ExitCode.OK
+
+
+def test_a_start_on_a_read_only_disk_says_what_to_do(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "state", 24 << 20) as disk:
+        site = new_site(tmp_path)
+        disk.remount("ro")
+        ended = amqp_gateway("run", "--config", site.configuration)
+    place = f"(tmpfs, mounted at {disk.folder})"
+    mends = f"Read-only file system: mount it so that it can be written {place}"
+    assert (ended.code, ended.reported) == (
+        ExitCode.STATE,
+        [f"amqp-gateway: {disk.folder}/LOCK: cannot be opened: {mends}"],
+    )
