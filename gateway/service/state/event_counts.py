@@ -22,7 +22,7 @@ from typing import Final, Literal
 import msgspec
 import structlog
 
-from gateway.durable_files import machine_start, write_durably
+from gateway.durable_files import FOR_STARTS, machine_start, write_durably
 from gateway.eventlog.last_state import MAX_CORES
 from gateway.file_owners import reason_of
 from gateway.model.times import SECOND
@@ -157,22 +157,27 @@ class EventCounts:
         if self._file is not None:
             self._write(ended=False)
             return
-        with contextlib.suppress(OSError):
-            self._make()
-            log.info("events-counted-again", path=str(self._path))
+        self._make_again()
 
     def close(self) -> None:
         """Note that this core makes no more events, whatever happens to the machine."""
+        if self._file is None:
+            self._make_again()
         if self._file is not None:
             self._write(ended=True)
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
-    def _make(self) -> None:
+    def _make(self, leaves: int = 0) -> None:
         text = f"{_first_line(self._noted)}{msgspec.json.encode(self._cores).decode()}\n"
-        write_durably(self._path, text)
+        write_durably(self._path, text, leaves=leaves)
         self._file = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+
+    def _make_again(self) -> None:
+        with contextlib.suppress(OSError):
+            self._make(FOR_STARTS)
+            log.info("events-counted-again", path=str(self._path))
 
     def _write(self, *, ended: bool) -> None:
         assert self._file is not None

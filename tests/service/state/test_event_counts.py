@@ -180,3 +180,12 @@ def test_the_file_is_made_again_when_the_disk_takes_it_and_the_number_is_exact_a
     made.keep(now + 2 * KEEP)
     made.note(9)
     assert counts(path, 2).former == EventsMade({1: 9})
+
+
+def test_the_file_is_made_again_at_the_end_of_a_core(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "event-counts"
+    made = counts(path, 1)
+    made.note(7)
+    path.parent.mkdir()
+    made.close()
+    assert counts(path, 2).former == EventsMade({1: 7})
