@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from gateway.file_systems import described
+
 TRUSTED_OWNERS: Final = "AMQP_GATEWAY_TRUST_OWNER"
 """The variable with the further users whose files are trusted, by names or numbers, with commas between.
 
@@ -130,13 +132,17 @@ def existing(folder: Path) -> Path:
 
 
 def reason_of(error: OSError, folder: Path) -> str:
-    """Return why a file of the gateway cannot be used; where permission is missing, with what mends that.
+    """Return why a file of the gateway cannot be used.
+
+    Where permission is missing, or the disk takes no changes, it has what mends that.
 
     Args:
         error: the error.
         folder: its folder, or one above, whose owner the gateway runs as.
     """
     reason = error.strerror or str(error)
+    if error.errno == errno.EROFS:
+        return f"{reason}: mount it so that it can be written ({described(folder)})"
     if not isinstance(error, PermissionError):
         return reason
     try:

@@ -35,8 +35,11 @@ OBJECTS_SUFFIX: Final = ".objects"
 ARE_THERE: Final = b"?\n"
 """The question to the process with the metrics of objects whether it is there; it answers one byte."""
 
-SocketFile: TypeAlias = tuple[int, int, int]
-"""The file of a bound socket: device, inode and time of its making; an inode alone is given again."""
+SocketFile: TypeAlias = tuple[int, int]
+"""The file of a bound socket: device and inode, which no other file has while the socket is open.
+
+Times are no part of it: `touch` changes them.
+"""
 
 
 def file_at(path: Path) -> SocketFile | None:
@@ -47,7 +50,7 @@ def file_at(path: Path) -> SocketFile | None:
         return None
     if not stat.S_ISSOCK(status.st_mode):
         return None
-    return status.st_dev, status.st_ino, status.st_mtime_ns
+    return status.st_dev, status.st_ino
 
 
 @contextmanager

@@ -16,11 +16,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from gateway import file_systems
 from gateway.durable_files import create_durably, has_content, write_durably
 from gateway.file_owners import as_owner, distrust, is_trusted, owner_for_root, reason_of, user_name
-from gateway.starts import RESTORE, StartsError, highest_start, start_before
+from gateway.starts import RESTORE, STARTS, StartsError, highest_start, start_before
 
 VERSION = 3
 """The version of the folder's layout. A file whose form may change by itself has a version of its own.
@@ -73,6 +74,8 @@ LOG_PLACE = "log-place"
 COMMUNITY = "community"
 """The name of the secret that is the community of reading by SNMP, unless one is configured."""
 _MAX_SHOWN = 20
+_TRIED_LINES: Final = 8
+"""So many numbers are more than the file of starts has."""
 
 
 class StateError(Exception):
@@ -198,6 +201,20 @@ class StateFolder:
         """
         if boots > self.boots:
             self.note_boot(boots)
+
+    def check_can_note(self) -> None:
+        """Check that a start could be noted now, beside a gateway that runs; its files stay as they are.
+
+        Raises:
+            StateError: it could not.
+        """
+        path = self.path / f"{STARTS}.trial"
+        try:
+            write_durably(path, f"{self.highest_start}\n" * _TRIED_LINES)
+            path.unlink()
+        except OSError as error:
+            text = f"{self.path}: no start can be noted: {reason_of(error, self.path)}"
+            raise StateError(text) from error
 
     def note_boot(self, boot: int) -> None:
         """Note the number of a start, which is on the disk when this returns.

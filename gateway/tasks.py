@@ -1,10 +1,14 @@
-"""Running several coroutines as one, and functions again and again."""
+"""Running several coroutines as one, functions again and again, and connections to their end."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
+
+CLOSE_SECONDS: Final = 1.0
+"""Seconds in which the other end of a connection that is closed may still read what was written."""
 
 
 async def every(seconds: float, act: Callable[[], object]) -> NoReturn:
@@ -30,3 +34,23 @@ async def until_one_ends(*parts: Coroutine[Any, Any, object]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until_closed(writer: asyncio.StreamWriter, patience: float = CLOSE_SECONDS) -> None:
+    """Close a connection, and wait until the other end has read all of it, which it may never do.
+
+    So the wait is bounded, and ends with this task, too; what is not read by then is dropped.
+
+    Args:
+        writer: of the connection.
+        patience: seconds.
+    """
+    writer.close()
+    try:
+        with contextlib.suppress(OSError):  # it went away, or reads nothing: TimeoutError is an OSError
+            async with asyncio.timeout(patience):
+                await writer.wait_closed()
+    finally:
+        # What has ended by itself cannot be aborted: its transport has no loop any more.
+        if writer.get_extra_info("socket").fileno() >= 0:
+            writer.transport.abort()

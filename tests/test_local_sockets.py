@@ -91,9 +91,26 @@ def test_a_socket_on_which_nothing_listens_any_more_is_replaced(tmp_path: Path) 
     path = tmp_path / "f.sock"
     with socket.socket(socket.AF_UNIX) as former:
         former.bind(str(path))
-    before = file_at(path)
-    with bound_listener(path):
-        assert file_at(path) not in {None, before}, "also where it has the number of the former file"
+        with pytest.raises(ConnectionRefusedError), socket.socket(socket.AF_UNIX) as asking:
+            asking.connect(str(path))
+        before = file_at(path)
+        with bound_listener(path):
+            assert file_at(path) not in {None, before}
+
+
+def test_the_file_of_an_open_socket_is_known_by_a_number_that_no_other_has(tmp_path: Path) -> None:
+    path = tmp_path / "f.sock"
+    with socket.socket(socket.AF_UNIX) as ours:
+        ours.bind(str(path))
+        file = file_at(path)
+        os.utime(path)
+        path.chmod(0o660)
+        assert file_at(path) == file is not None
+        for _ in range(100):
+            path.unlink()
+            with socket.socket(socket.AF_UNIX) as other:
+                other.bind(str(path))
+                assert file_at(path) != file
 
 
 def test_a_socket_in_use_and_a_file_are_left_as_they_are(tmp_path: Path) -> None:

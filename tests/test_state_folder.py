@@ -287,6 +287,14 @@ def test_a_count_that_cannot_be_written_is_reported_and_stays(state: StateFolder
 # -- secrets
 
 
+def test_whether_a_start_can_be_noted_is_tried_and_changes_nothing(state: StateFolder) -> None:
+    before = {path: path.read_bytes() for path in state.path.rglob("*") if path.is_file()}
+    state.check_can_note()
+    with full_disk(), pytest.raises(StateError, match="no start can be noted: "):
+        state.check_can_note()
+    assert {path: path.read_bytes() for path in state.path.rglob("*") if path.is_file()} == before
+
+
 def test_a_secret_is_made_once_and_for_its_owner_alone(state: StateFolder) -> None:
     secret = state.secret("community")
 

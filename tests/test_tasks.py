@@ -1,12 +1,14 @@
-"""Several coroutines as one: the first end decides, and none is left running."""
+"""Several coroutines as one: the first end decides, and none is left running. And ends of connections."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
-from gateway.tasks import until_one_ends
+from gateway.tasks import until_closed, until_one_ends
+from tests.components.waiting import DEADLINE
 
 
 async def forever(ended: list[str], name: str) -> None:
@@ -43,3 +45,29 @@ async def test_being_cancelled_cancels_all_and_waits_for_them() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["a", "b"]
+
+
+async def test_a_connection_whose_other_end_reads_nothing_is_closed_all_the_same() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        writer.write(b"more than the kernel keeps" * 100_000)
+        async with asyncio.timeout(DEADLINE):
+            await until_closed(writer, 0.01)
+        assert await reader.read() == b""
+        assert ours.fileno() == -1
+
+
+async def test_the_other_end_of_a_connection_that_is_closed_reads_what_was_written() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        _, writer = await asyncio.open_connection(sock=ours)
+        octets = b"more than the kernel keeps" * 100_000
+        writer.write(octets)
+        reading = asyncio.create_task(asyncio.to_thread(_read, theirs))
+        await until_closed(writer, DEADLINE)
+        assert await reading == octets
+
+
+def _read(connection: socket.socket) -> bytes:
+    return b"".join(iter(lambda: connection.recv(1 << 16), b""))

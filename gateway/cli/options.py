@@ -63,15 +63,20 @@ def refuse_distrusted(configuration: LoadedConfiguration) -> None:
     Raises:
         CommandError: one is not trusted (`LoadedConfiguration.distrusted_file`).
     """
-    if (distrusted := configuration.distrusted_file()) is not None:
+    _refuse(configuration.distrusted_file())
+
+
+def _refuse(distrusted: tuple[str, str] | None) -> None:
+    if distrusted is not None:
         raise CommandError(ExitCode.CONFIGURATION, ": ".join(distrusted))
 
 
 def configured_source(configuration: LoadedConfiguration, name: str) -> Source:
-    """Return the settings of a source.
+    """Return the settings of a source that is to be reached with them.
 
     Raises:
-        CommandError: there is no source of this name.
+        CommandError: there is no source of this name, or a file of its TLS is not trusted: with another's
+            authorities its password would go to another's server.
     """
     sources = configuration.settings.sources
     if name not in sources:
@@ -80,6 +85,7 @@ def configured_source(configuration: LoadedConfiguration, name: str) -> Source:
             ExitCode.CONFIGURATION,
             f"{configuration.path}: no source {name!r} under 'sources'; there are: {known}",
         )
+    _refuse(configuration.distrusted_file_of_tls(f"sources.{name}."))
     return sources[name]
 
 

@@ -44,7 +44,7 @@ def run(
         refuse_root(configuration.state_folder)
         state = StateFolder(configuration.state_folder)
         if trial:
-            state.read_version()
+            state.check_can_note()
             for module in ("supervise", "process"):  # with all that they need
                 importlib.import_module(f"gateway.cli.{module}")
             return

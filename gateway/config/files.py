@@ -84,14 +84,24 @@ class LoadedConfiguration:
 
         Looked at are private keys of TLS, files of authorities, and a folder of the log beside the state.
         """
-        for key, path in (*self.private_keys.items(), *self.authorities.items()):
-            for place in (path, path.parent):
-                if reason := distrust(place, *owner_for_root(place)):
-                    return key, f"{place} {reason}"
+        if (found := self.distrusted_file_of_tls("")) is not None:
+            return found
         settings, log = self.settings.log, self.log_folder
         is_beside = settings.enabled and settings.folder is not None
         reason = distrust(log, *owner_for_root(log)) if is_beside else ""
         return ("log.folder", f"{log} {reason}") if reason else None
+
+    def distrusted_file_of_tls(self, place: str) -> tuple[str, str] | None:
+        """Return the key of the first private key, or file of authorities, that is not trusted, and why.
+
+        Args:
+            place: what the key begins with, such as ``sources.orders.``: whose connection is meant.
+        """
+        for key, path in (*self.private_keys.items(), *self.authorities.items()):
+            for each in (path, path.parent) if key.startswith(place) else ():
+                if reason := distrust(each, *owner_for_root(each)):
+                    return key, f"{each} {reason}"
+        return None
 
     def secret_remarks(self) -> Iterator[tuple[str, str]]:
         """Yield the key and the text of what is probably not meant so in a file of a secret.
@@ -206,20 +216,28 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
     path = find_configuration(given)
     if copy is None:
         _check_owner(path, path)
-        settings = read_document(path, Configuration)
-        for file in LoadedConfiguration(settings, path.absolute()).trusted_files[1:]:
-            _check_owner(path, file)
-        return LoadedConfiguration(with_policy_files(settings, path), path.absolute())
+        return _with_named_files(path, read_document(path, Configuration))
     _check_owner(copy, copy, *owner_for_root(copy.parent))
     settings = read_document(copy, Configuration)
     running = read_running_files(copy.with_name(RUNNING_FILES))
     if running is None:
-        return LoadedConfiguration(with_policy_files(settings, path), path.absolute())
+        return _with_named_files(path, settings)
     mappings, overrides = (
         tuple(each.file for each in copies) for copies in (running.mappings, running.overrides)
     )
     settings = _changed(settings, running.policy, running.allow, mappings, overrides, running.snmp)
     return LoadedConfiguration(settings, path.absolute(), running.copies)
+
+
+def _with_named_files(path: Path, settings: Configuration) -> LoadedConfiguration:
+    """Return a configuration with what the policy files that it names say.
+
+    Raises:
+        DocumentError: one of them is wrong; or one, or a file of mappings or overrides, is not trusted.
+    """
+    for file in LoadedConfiguration(settings, path.absolute()).trusted_files[1:]:
+        _check_owner(path, file)
+    return LoadedConfiguration(with_policy_files(settings, path), path.absolute())
 
 
 def _check_owner(configuration: Path, file: Path, *further: int) -> None:

@@ -45,7 +45,7 @@ from gateway.feed.records import (
 from gateway.local_sockets import connected
 from gateway.model.operations import Outcome, Principal
 from gateway.model.times import SECOND
-from gateway.tasks import every
+from gateway.tasks import every, until_closed
 
 log = structlog.get_logger(__name__)
 
@@ -452,9 +452,7 @@ class FeedLink:
         finally:
             self._writer = None
             self._give_up()
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
+            await until_closed(writer)  # a core that stands still reads nothing
 
     def _sliced(self, message: FeedMessage) -> Iterable[FeedMessage]:
         """Return what the subscriber receives of a message, one after the other."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from gateway.feed.subscription import Subscription
 from gateway.file_owners import peer
 from gateway.local_sockets import SocketServer
 from gateway.model.operations import Outcome
+from gateway.tasks import until_closed
 
 log = structlog.get_logger(__name__)
 
@@ -207,9 +207,7 @@ class FeedServer:
             pass  # the subscriber or this server closed the connection: either is a normal end
         finally:
             self._tasks.discard(task)
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
+            await until_closed(writer)  # a subscriber that stands still reads nothing
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         subscription, wake = Subscription(self._hello.epoch, self._limit), asyncio.Event()

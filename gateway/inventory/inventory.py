@@ -225,7 +225,7 @@ class Inventory:
         self._out(self._audit_heads.over(now))
 
     def log_lines_lost(self, lost: int, now: int) -> None:
-        """Publish whether lines of the log are lost; ``lost`` counts those of the core since its start."""
+        """Publish whether lines of the log are lost, as `LogLinesCondition.tick`."""
         self._out(self._log_lines.tick(lost, now))
 
     def process_ended(self, process: str, reason: str, now: int) -> None:

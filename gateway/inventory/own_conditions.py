@@ -164,7 +164,7 @@ class StateDiskCondition(OwnCondition):
 
 
 class LogLinesCondition(OwnCondition):
-    """The state of the core's standard error, which all processes share.
+    """The state of the standard error of the gateway, which all processes share.
 
     Args:
         recorder: makes the events of the gateway itself.
@@ -179,7 +179,7 @@ class LogLinesCondition(OwnCondition):
         """Compare the number of lost lines with the alarm; return the records to publish.
 
         Args:
-            lost: how many lines the core has lost.
+            lost: how many lines all processes have lost since the core's start.
             now: nanoseconds since 1970 UTC.
         """
         if lost > self._lost:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from gateway.model.values import Scalar, ValueType
+
+_NUMBERED: Final = re.compile(r"(.+)_(?:[2-9]|[1-9][0-9]+)", re.DOTALL)
+"""A name to which `distinct_names` may have appended a number, from 2 on."""
 
 
 class Access(enum.Enum):
@@ -215,8 +220,8 @@ def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
 
 def original_name(name: str) -> str:
     """Return the name that a peer has sent, of one that `distinct_names` may have made."""
-    original, _, number = name.rpartition("_")
-    return original if original and number.isascii() and number.isdecimal() else name
+    found = _NUMBERED.fullmatch(name)
+    return found[1] if found else name
 
 
 def with_distinct_names(schema: ClassSchema) -> ClassSchema:

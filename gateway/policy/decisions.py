@@ -32,10 +32,18 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class ReadElement:
-    """The wish to see the value of an element."""
+    """The wish to see the value of an element.
+
+    Attributes:
+        element: its name.
+        private: the mapping calls it private.
+        original: the name that the peer may have sent of an element that is called ``depth_2``: a rule that
+            denies this one denies it, too. Empty where it has no other.
+    """
 
     element: str
     private: bool = False
+    original: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +53,12 @@ class SetElement:
     Attributes:
         element: its name.
         effect: what a dangerous setting leads to, one sentence; empty where the mapping does not call it so.
+        original: as that of `ReadElement`.
     """
 
     element: str
     effect: str = ""
+    original: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +220,18 @@ def _matches(rule: Rule, wish: Wish) -> bool:
         case ReadObject() | ReadOperations() | PublishObject():
             return _is_switched_on(rule, wish)
         case _:
-            return fits(*name_and_patterns(rule, wish))
+            name, patterns = name_and_patterns(rule, wish)
+            return fits(name, patterns) or (rule.denies and _fits_original(wish, patterns))
+
+
+def _fits_original(wish: NamedWish, patterns: Patterns) -> bool:
+    """Return whether patterns name the element as its peer may have sent it.
+
+    The author of the rule knew the peer's name, of which a peer can send a second one at any time.
+    """
+    return (
+        isinstance(wish, ReadElement | SetElement) and wish.original != "" and fits(wish.original, patterns)
+    )
 
 
 def _is_switched_on(rule: Rule, wish: ReadObject | ReadOperations | PublishObject) -> bool:

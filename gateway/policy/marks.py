@@ -124,11 +124,11 @@ class Marks:
 
     def reading(self, key: ClassKey, element: str) -> ReadElement:
         """Return the wish to see the value of an element."""
-        return ReadElement(element, self.is_private_element(key, element))
+        return ReadElement(element, self.is_private_element(key, element), self._original(key, element))
 
     def setting(self, key: ClassKey, element: str) -> SetElement:
         """Return the wish to set an element."""
-        return SetElement(element, self.effect(key, element))
+        return SetElement(element, self.effect(key, element), self._original(key, element))
 
     def calling(self, key: ClassKey, method: str) -> CallMethod:
         """Return the wish to call a method."""
@@ -137,6 +137,14 @@ class Marks:
     def subscribing(self, key: ClassKey) -> Subscribe:
         """Return the wish to receive an event."""
         return Subscribe(str(key), self.is_private_event(key))
+
+    def _original(self, key: ClassKey, element: str) -> str:
+        """Return the name that a peer may have sent of an element; empty where it has no other.
+
+        An element that a mapping describes is called so by its peer.
+        """
+        original = original_name(element)
+        return "" if original == element or self.describes_element(key, element) else original
 
     def _class(self, key: ClassKey) -> ClassRule | None:
         mapping = self._mappings.get(key.package)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ from gateway.service.diagnostics.doctor.machine import file_findings
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.state_folder import StateError, StateFolder
 from tests.components.command_line import COMMAND, Site, amqp_gateway, environment, new_site
+from tests.components.every_command import commands
 
 OTHER = 65534
 """The number of another user."""
@@ -25,6 +27,18 @@ OTHER = 65534
 for_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
 
 COMMANDS = (("check",), ("doctor",), ("health",), ("run",), ("tree",), ("state", "show"), ("snmp", "engine"))
+
+REACHING = (
+    ("source", "test", "orders"),
+    ("source", "capture", "orders"),
+    ("source", "schema", "orders"),
+    ("schema", "export", "--source", "orders"),
+    ("show", "orders"),
+)
+"""Commands that reach a source with the passwords of a configuration."""
+
+WITHOUT_FILES = frozenset({"demo", "provision", "provision-cml", "quickstart", "manual", "version"})
+"""Commands that make a configuration, or need none."""
 
 
 @pytest.fixture
@@ -52,6 +66,24 @@ def test_a_configuration_that_everybody_can_write_is_refused(
         f"can be written by everybody: look at what is in it, then chmod o-w {site.configuration}"
         in refused(site, *command)
     )
+
+
+@pytest.mark.prove
+def test_every_command_refuses_a_configuration_that_everybody_can_write(tmp_path: Path) -> None:
+    site, refusing, others = new_site(tmp_path), 0, []
+    (tmp_path / "x").write_text("{}")  # the word for each required argument
+    site.configuration.chmod(0o666)
+    for command in (*commands(), ["run"], ["agent", "x"]):
+        if command[-1] == "--help" or command[0] in WITHOUT_FILES:
+            continue
+        ended = amqp_gateway(*command, folder=tmp_path)
+        if "chmod o-w gateway.yaml" in ended.errors:
+            refusing += 1
+        elif ended.code is not ExitCode.USAGE:
+            others.append(command)
+    # These ask no configuration: of modules and bodies, hashes, and saved schemas, which are no such here.
+    assert others == [["schema", "diff", "x", "x"], ["mib", "gen"], ["mib", "lint"]]
+    assert refusing > 40
 
 
 @for_root
@@ -318,3 +350,42 @@ def test_authorities_and_a_log_that_everybody_can_write_are_refused(tmp_path: Pa
     place.chmod(0o777)
     found = list(file_findings(load_configuration(site.configuration)))
     assert (found[-1].level, found[-1].subject) == (Level.PROBLEM, key)
+
+
+@pytest.mark.parametrize("command", REACHING, ids=" ".join)
+def test_no_command_sends_a_password_by_authorities_that_everybody_can_write(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Nothing listens where the source is: a command that tries says that."""
+    site, folder = new_site(tmp_path), tmp_path / "authorities"
+    folder.mkdir()
+    (folder / "ca").write_text("PEM\n")
+    amqp = {"url": "amqps://127.0.0.1:9", "user": "gateway", "password": site.secret("sesame")}
+    site.configure(
+        sources={
+            "orders": {"kind": "cml", "amqp": {**amqp, "ca_file": "authorities/ca"}},
+            "others": {"kind": "cml", "amqp": amqp},
+        }
+    )
+    for place in (folder, folder / "ca"):
+        mode = place.stat().st_mode
+        place.chmod(0o777)
+        expected = f"sources.orders.amqp.ca_file: {place} can be written by everybody"
+        assert expected in refused(site, *command)
+        place.chmod(mode)
+    folder.chmod(0o777)
+    of_another = (word.replace("orders", "others") for word in command)
+    assert amqp_gateway(*of_another, "--config", site.configuration).code is ExitCode.UNREACHABLE
+
+
+def test_doctor_sends_no_password_by_authorities_that_everybody_can_write(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    (tmp_path / "ca").write_text("PEM\n")
+    (tmp_path / "ca").chmod(0o666)
+    amqp = {"url": "amqps://127.0.0.1:9", "user": "gateway", "password": site.secret("sesame")}
+    site.configure(sources={"orders": {"kind": "cml", "amqp": {**amqp, "ca_file": "ca"}}})
+    ended = amqp_gateway("doctor", "--json", "--config", site.configuration)
+    found = [json.loads(line) for line in ended.output.splitlines()]
+    (of_source,) = (one for one in found if one["check"] == "source")
+    assert (of_source["level"], of_source["subject"]) == ("not-checked", "orders")
+    assert f"sources.orders.amqp.ca_file: {tmp_path / 'ca'} can be written by everybody" in of_source["text"]

@@ -133,6 +133,24 @@ async def test_a_core_that_ends_when_all_was_sent_loses_nothing(tmp_path: Path) 
         assert last in northbound.messages
 
 
+async def test_a_subscriber_that_stands_still_delays_neither_others_nor_the_end_of_the_core(
+    tmp_path: Path,
+) -> None:
+    """As a process that was sent SIGSTOP: it is connected, and reads nothing of a snapshot."""
+    feed = server(tmp_path / "f.sock", 1, [OBJECT] * 20_000)
+    await feed.start()
+    with socket.socket(socket.AF_UNIX) as stopped:
+        stopped.connect(str(tmp_path / "f.sock"))
+        async with following(tmp_path / "f.sock") as northbound:
+            await northbound.until(SnapshotEnded(1, 5))
+            feed.publish(Batch(1, 6, (OBJECT,)))
+            await northbound.until(Batch(1, 6, (OBJECT,)))
+            assert feed.subscribers == 2
+            assert feed.waiting > 0, "what the other one does not read"
+            await asyncio.wait_for(feed.close(), DEADLINE)
+            await northbound.until("the core closed the feed")
+
+
 async def test_a_core_with_nothing_to_report_says_that_it_lives(tmp_path: Path) -> None:
     path = tmp_path / "f.sock"
     feed = server(path, 1, [])

@@ -128,3 +128,19 @@ def test_what_monitoring_receives_of_the_gateways_own_events(event: str, receive
     (schema,) = (one for one in OWN_EVENTS if one.key.name == event)
     tables.take(compiled.event_access(EventClassRecord(1, schema)))
     assert tables.receives_event(0, 1, "gateway", None) is received
+
+
+def test_what_a_mapping_describes_is_no_second_element_of_another_name() -> None:
+    """A mapping has the names that its peer sends: a rule of ``rate`` is none of its ``rate_5``."""
+    described = Mapping.model_validate(
+        {
+            "version": 1,
+            "package": "pond",
+            "module": "POND",
+            "prefix": "pond",
+            "classes": {"fish": {"statistics": {"rate": {}, "rate_5": {}}}},
+        }
+    )
+    marks, fish = Marks({"pond": described}), ClassKey("pond", "fish")
+    assert marks.reading(fish, "rate_5").original == ""
+    assert marks.reading(fish, "rate_2").original == "rate"

@@ -239,6 +239,32 @@ def test_what_may_be_changed_is_as_single_decisions_say(rules: list[Rule]) -> No
     assert compiled.record.clearances[clearance].changes is changes
 
 
+def test_a_rule_that_denies_an_element_denies_what_else_a_peer_sends_of_that_name() -> None:
+    """A peer chooses the names: with a second ``depth`` it would show what is denied, as ``depth_2``."""
+    names = ("name", "depth", "depth_2", "depth_3", "depth_01", "depth_1", "depths", "width_2")
+    pond = ClassSchema(ClassKey("pond", "fish"), tuple(element(name) for name in names))
+    rules = (
+        Rule("1", read=("*",), write=("*",)),
+        Rule("2", denies=True, read=("depth",), write=("depth",)),
+    )
+    compiled = PolicyTables(with_rules(*rules), MARKS)
+    clearance = compiled.record.principals["jmx:anna"]
+    unrestricted = [one.unrestricted for one in compiled.record.clearances]
+    access = ClassAccess(compiled.class_access(ClassRecord(9, pond, "name", "")), unrestricted)
+    for vector in (access.vector("a", "carp"), access.writes("a", "carp")):
+        denied = [name for position, name in enumerate(names) if not vector[clearance] >> position & 1]
+        assert denied == ["depth", "depth_2", "depth_3"]
+    subject = Subject("a", "pond:fish", "carp")
+    assert not decided(rules, subject, MARKS.reading(pond.key, "depth_2")).allowed
+    assert not decided(rules, subject, MARKS.setting(pond.key, "depth_2")).allowed
+
+
+def test_a_rule_that_grants_an_element_grants_no_second_one_of_its_name() -> None:
+    subject, rules = Subject("a", "pond:fish", "carp"), (Rule("1", read=("depth",)),)
+    assert decided(rules, subject, MARKS.reading(ClassKey("pond", "fish"), "depth")).allowed
+    assert not decided(rules, subject, MARKS.reading(ClassKey("pond", "fish"), "depth_2")).allowed
+
+
 def test_by_default_addresses_users_and_operations_of_others_are_hidden() -> None:
     received, clearance = of_principal(RoleSet())
     connection = received.of_class(CONNECTION.number)

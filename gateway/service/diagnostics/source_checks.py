@@ -46,7 +46,7 @@ from gateway.service.diagnostics.broker_checks import Report, checked_channel, q
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.cml import configured_schema
 from gateway.service.sources.endpoints import amqp_endpoint
-from gateway.tasks import until_one_ends
+from gateway.tasks import until_closed, until_one_ends
 
 T = TypeVar("T")
 
@@ -478,6 +478,4 @@ async def _speaks_ami(host: str, port: int) -> bool:
         return False
     finally:
         if writer is not None:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            await until_closed(writer)

@@ -35,6 +35,7 @@ from gateway.service.metrics import families
 from gateway.service.metrics.families import Family, Kind, Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import AccessRefused
+from gateway.tasks import until_closed
 
 log = structlog.get_logger(__name__)
 Answer = Callable[[str], Awaitable[tuple[bytes, str]]]
@@ -117,8 +118,9 @@ class EndpointSettings(Protocol):
 class MetricsEndpoint:
     """An HTTP server, which listens while the context is entered.
 
-    Where a new connection finds no place, the one that has been idle for the longest time gives way: a
-    scraper connects again. Only if all of them are being answered the new one is refused.
+    Where a new connection finds no place, the one that has waited for its client for the longest time gives
+    way: for a request, or until an answer is read. A scraper connects again. Only if an answer is being made
+    for each of them the new one is refused.
 
     Args:
         listen: numeric address, and port; 0 for any.
@@ -154,7 +156,7 @@ class MetricsEndpoint:
         self._loopback = ipaddress.ip_address(listen[0]).is_loopback
         self._running: list[asyncio.Task[None]] = []
         self._connections: set[asyncio.Task[None]] = set()
-        self._idle: dict[asyncio.Task[None], None] = {}  # those without a request, the longest first
+        self._idle: dict[asyncio.Task[None], None] = {}  # those that wait for their client, the longest first
         self.refused = 0
         self.port = listen[1]
 
@@ -237,6 +239,12 @@ class MetricsEndpoint:
         task.cancel()
         return True
 
+    def _waits(self, task: asyncio.Task[None]) -> None:
+        """Note that a connection waits for its client from now on."""
+        if task in self._connections:
+            self._idle.pop(task, None)
+            self._idle[task] = None
+
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._connections.discard(task)
         self._idle.pop(task, None)
@@ -246,12 +254,12 @@ class MetricsEndpoint:
         reader = asyncio.StreamReader(limit=MAX_HEAD_OCTETS)
         protocol = asyncio.StreamReaderProtocol(reader)
         context = None if self._tls is None else self._tls.context
-        patience = None if context is None else HANDSHAKE_SECONDS
+        handshake = None if context is None else HANDSHAKE_SECONDS
         try:
             if context is not None:
                 await self._handshakes.turn_of(address)
             transport, _ = await loop.connect_accepted_socket(
-                lambda: protocol, accepted, ssl=context, ssl_handshake_timeout=patience
+                lambda: protocol, accepted, ssl=context, ssl_handshake_timeout=handshake
             )
         except OSError as error:  # it went away, speaks no TLS, or its certificate is refused
             accepted.close()
@@ -262,14 +270,14 @@ class MetricsEndpoint:
             accepted.close()
             raise
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        patience = WRITE_SECONDS
         try:
             await self._converse(reader, writer)
         except (OSError, TimeoutError, h11.ProtocolError, asyncio.CancelledError):
-            pass  # it went away, is too slow or speaks no HTTP, or we end: no client waits for an answer
+            patience = 0.0  # it went away, is too slow or speaks no HTTP, or we end: no client waits
         finally:
-            writer.close()
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                await writer.wait_closed()
+            with contextlib.suppress(asyncio.CancelledError):
+                await until_closed(writer, patience)
 
     def _failed(self, address: str, reason: str) -> None:
         left_out = self._failure_lines.admit()
@@ -300,9 +308,9 @@ class MetricsEndpoint:
                 body = await asyncio.to_thread(gzip.compress, body, _COMPRESSION)
             headers = [("content-type", content_type)]
             headers += [("content-encoding", "gzip")] if is_compressed else []
+            self._waits(task)
             await _send(connection, writer, status, body, headers, head=request.method == b"HEAD")
-            if task in self._connections:
-                self._idle[task] = None
+            self._waits(task)
             if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
             connection.start_next_cycle()

@@ -76,7 +76,7 @@ def check_start(loaded: LoadedConfiguration, name: str) -> None:
         name: the name of an agent in it.
 
     Raises:
-        CommandError: its user may not run it, or its state is newer than this gateway.
+        CommandError: its user may not run it, its state is newer than this gateway, or takes no changes.
         ImportError: the installation is not complete.
     """
     with command_errors():
@@ -84,7 +84,7 @@ def check_start(loaded: LoadedConfiguration, name: str) -> None:
         refuse_root(loaded.state_folder)
         refuse_root(own.state_folder)
         if os.path.lexists(own.state_folder):
-            StateFolder(own.state_folder).read_version()
+            StateFolder(own.state_folder).check_can_note()
     for module in ("metrics.endpoint", "sources.protection"):  # which are imported when they are needed
         importlib.import_module(f"gateway.service.{module}")
 

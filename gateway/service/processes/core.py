@@ -74,6 +74,7 @@ from gateway.service.processes.lifeline import (
     AccessRefused,
     GatewayStop,
     Lifeline,
+    LogLinesLost,
     Message,
     NewListener,
     NotStarted,
@@ -279,6 +280,7 @@ class _Core:
             logged=loaded.settings.log.enabled,
             was_paused=self._log_alarm.was_raised,
             in_log=recorded.events.made,
+            now=clock.now(),
         )
         facts = partial(_facts, state.identity, epoch, self._inventory, self._counts.former.numbers)
         withheld = self._policy.withheld
@@ -492,6 +494,8 @@ class _Core:
                 self._inventory.process_ended(process, reason, now)
             case NotStarted(reasons):
                 self._inventory.processes_not_started(reasons, now)
+            case LogLinesLost(lines):
+                self._output_watch.of_others += lines
             case GatewayStop(reason):
                 self._inventory.gateway_stops(reason, now)
                 # While front ends can still send it; the rest is signed at the end.
@@ -618,6 +622,7 @@ class _Core:
             await asyncio.sleep(TICK_SECONDS)
             self._inventory.tick(self._clock.now())
             self._output_watch.tick(self._clock.now())
+            self._counts.keep(self._clock.now())
             self._log_alarm.note(raised=self._inventory.log_alarm_is_raised)
 
 

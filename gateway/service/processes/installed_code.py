@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
+from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.systemd import MODULE
 from gateway.shipped_files import DISTRIBUTION
 
@@ -159,10 +160,10 @@ async def until_other_can_start(
             while trouble_of():  # noqa: ASYNC110  as above
                 await asyncio.sleep(LOOK_SECONDS)
             continue
-        trouble = await _trouble_of_trial(words)
+        trouble, code = await _trouble_of_trial(words)
         if not trouble:
             return
-        _not_started(trouble, name)
+        _not_started(trouble, name, code)
         await asyncio.sleep(TRIAL_SECONDS)
 
 
@@ -184,12 +185,19 @@ async def _is_whole(code: InstalledCode, name: str) -> bool:
     return True
 
 
-def _not_started(trouble: str, name: str) -> None:
-    log.warning("code-not-started", reason=trouble, advice=f"install it again, or restart the {name}")
+def _not_started(trouble: str, name: str, code: int | None = None) -> None:
+    """Log why the installed code is not started; ``code`` is that with which its trial ended."""
+    advice = f"install it again, or restart the {name}"
+    if code == ExitCode.STATE:  # an end would be for good
+        advice = f"mend that, and leave the {name} as it is until then: it could not start again"
+    log.warning("code-not-started", reason=trouble, advice=advice)
 
 
-async def _trouble_of_trial(words: Sequence[str]) -> str:
-    """Return why the installed code cannot be started; empty if it takes the configuration."""
+async def _trouble_of_trial(words: Sequence[str]) -> tuple[str, int | None]:
+    """Return why the installed code cannot be started, and the exit code of its trial, if it has ended.
+
+    The reason is empty if it takes the configuration, and a start can be noted.
+    """
     try:
         trial = await asyncio.create_subprocess_exec(
             *(*MODULE, *words, "--trial"),
@@ -198,13 +206,14 @@ async def _trouble_of_trial(words: Sequence[str]) -> str:
             stderr=asyncio.subprocess.PIPE,
         )
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        return str(error)
+        return str(error), None
     try:
         async with asyncio.timeout(TRIAL_SECONDS):
             _, errors = await trial.communicate()
     except TimeoutError:
         trial.kill()
         await trial.wait()
-        return f"it has not looked at its configuration within {TRIAL_SECONDS:g} s"
+        return f"it has not looked at its configuration within {TRIAL_SECONDS:g} s", None
     last = errors.decode(errors="replace").strip().rpartition("\n")[2]
-    return f"it ended with {trial.returncode}: {last}" if trial.returncode else ""
+    code = trial.returncode
+    return f"it ended with {code}: {last}" if code else "", code

@@ -232,9 +232,9 @@ class KeptSocket:
     def close(self) -> None:
         """Close the socket, and remove it from its path, if it is there."""
         asyncio.get_running_loop().remove_reader(self.listener)
-        self.listener.close()
         if self._file is not None and file_at(self._path) == self._file:
             self._path.unlink(missing_ok=True)
+        self.listener.close()  # last: until then no other socket has the number of its file
 
     def _made(self) -> socket.socket:
         listener = bound_listener(self._path)

@@ -104,7 +104,17 @@ class NotStarted(msgspec.Struct, frozen=True, tag="not-started"):
     reasons: dict[str, str]
 
 
-Announcement: TypeAlias = ProcessEnd | GatewayStop | Reload | AccessRefused | NotStarted
+class LogLinesLost(msgspec.Struct, frozen=True, tag="log-lines-lost"):
+    """Processes other than the core have lost lines of their logs since the announcement before.
+
+    Attributes:
+        lines: how many, of all of them.
+    """
+
+    lines: int
+
+
+Announcement: TypeAlias = ProcessEnd | GatewayStop | Reload | AccessRefused | NotStarted | LogLinesLost
 """What the supervisor announces to the core, which publishes it."""
 
 

@@ -15,7 +15,7 @@ import stat
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -193,22 +193,40 @@ def log_output() -> LogOutput | None:
 
 
 class OutputWatch:
-    """Reports how many lines this process has lost, and tries from time to time whether that has ended.
+    """Reports how many lines were lost, and tries from time to time whether that has ended.
 
     Args:
         report: takes the number of lost lines, and the time (ns).
+
+    Attributes:
+        of_others: lines that other processes have lost while this one lives.
     """
 
     def __init__(self, report: Callable[[int, int], None]) -> None:
         self._report = report
         self._tried_at = 0
+        self.of_others = 0
 
     def tick(self, now: int) -> None:
         """Look at the output; called once a second, at ``now`` (ns)."""
         output = log_output()
-        if output is None:
-            return
-        if output.is_losing and now - self._tried_at >= _TRY_AGAIN:
+        if output is not None and output.is_losing and now - self._tried_at >= _TRY_AGAIN:
             self._tried_at = now
             log.info("log-lines-were-lost")
-        self._report(output.lost, now)
+        self._report(self.of_others + (0 if output is None else output.lost), now)
+
+
+class LinesOfOthers:
+    """Adds up the lines that several processes lose, each of which counts from its own start."""
+
+    def __init__(self) -> None:
+        self._counted: dict[object, int] = {}
+
+    def lost_since(self, counts: Mapping[object, int]) -> int:
+        """Return how many lines were lost since the call before.
+
+        Args:
+            counts: how many each run of a process has lost so far, by anything that stands for this run.
+        """
+        before, self._counted = self._counted, dict(counts)
+        return sum(count - before.get(run, 0) for run, count in counts.items())

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,16 +34,18 @@ from gateway.service.processes.lifeline import (
     Announcement,
     GatewayStop,
     Lifeline,
+    LogLinesLost,
     NotStarted,
     ProcessEnd,
     ProcessLine,
     Reload,
 )
+from gateway.service.processes.log_output import LinesOfOthers, log_output
 from gateway.service.processes.stop_signals import ends_with_terminal, stop_signals, survive_other_signals
 from gateway.service.processes.systemd import MODULE, ServiceManager
 from gateway.shipped_files import version
 from gateway.starts import ReservedStarts, StartsError
-from gateway.tasks import until_one_ends
+from gateway.tasks import every, until_one_ends
 
 log = structlog.get_logger(__name__)
 
@@ -175,6 +177,7 @@ class Supervisor:
         self._unpublished: deque[ProcessEnd] = deque(maxlen=MAX_UNPUBLISHED)
         self._refusals: deque[AccessRefused] = deque()
         self._failed_starts: Counter[str] = Counter()
+        self._lines_of_logs, self._unpublished_lines = LinesOfOthers(), 0
         self._not_started = NotStarted({})
         self._owes_not_started = False
         self._former = {plan.name: list(plan.at_rest) for plan in plans if plan.has_work is not None}
@@ -214,6 +217,7 @@ class Supervisor:
             self._unended("starter", self._start(keepers)),
             self._unended("watchdog", self._manager.watch(self.silent)),
             self._unended("look at the installed code", self._watch_code()),
+            self._unended("look at the logs", every(LOOK_SECONDS, self._look_at_logs)),
             *(self._unended(f"socket of {name}", kept.keep()) for name, kept in self._sockets.items()),
         )
         (self._manager.restarting if self.is_restarting else self._manager.stopping)()
@@ -264,6 +268,13 @@ class Supervisor:
         if not self._asked.is_set():
             self.stop("other code was installed, and it restarts")
             self.is_restarting = True
+
+    def _look_at_logs(self) -> None:
+        """Have the core publish that other processes, or this one, have lost lines of their logs."""
+        others = (line for name, line in self._lines.items() if name != PUBLISHER)
+        lost = {line: _lost(line.last_answer) for line in others}
+        self._unpublished_lines += self._lines_of_logs.lost_since({**lost, self: _own_lost()})
+        self._publish()
 
     async def _announce_stop(self) -> None:
         """Let front ends send that the gateway stops, before they end."""
@@ -319,7 +330,7 @@ class Supervisor:
         """Return the present readings of all processes, and of the supervisor itself."""
         answers = await self._answers()
         build = families.BUILD.at(1, version(), platform.python_version())
-        readings = [build, *usage(OWN_NAME, os.getpid())]
+        readings = [build, *usage(OWN_NAME, os.getpid()), families.LOG_LINES_LOST.at(_own_lost(), OWN_NAME)]
         for name, answer in answers.items():
             readings.append(families.RESTARTS.at(self.restarts[name], name))
             if name in self.processes or name not in self._former:
@@ -492,7 +503,7 @@ class Supervisor:
             self._publish(announcement)
 
     def _publish(self, *ends: ProcessEnd) -> None:
-        """Announce ends of processes, and refused clients, to the core, when it is there.
+        """Announce ends of processes, refused clients and lost lines to the core, when it is there.
 
         It may be the one that ended.
         """
@@ -506,6 +517,8 @@ class Supervisor:
             self._unpublished.popleft()
         while self._refusals and core.announce(self._refusals[0]):
             self._refusals.popleft()
+        if self._unpublished_lines and core.announce(LogLinesLost(self._unpublished_lines)):
+            self._unpublished_lines = 0
 
 
 def _log_unrecorded(refusal: AccessRefused) -> None:
@@ -517,6 +530,16 @@ def _log_unrecorded(refusal: AccessRefused) -> None:
         attempts=refusal.attempts,
         last=refusal.reason,
     )
+
+
+def _lost(readings: Iterable[Reading]) -> int:
+    """Return how many lines of its log a process has lost, by its readings."""
+    return int(sum(each.value for each in readings if each.family == families.LOG_LINES_LOST.name))
+
+
+def _own_lost() -> int:
+    output = log_output()
+    return 0 if output is None else output.lost
 
 
 def _reason(code: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import shutil
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import AccessRefused
 from gateway.service.processes.supervisor import MetricsPages
 from tests.components.certificates import Authority
-from tests.components.waiting import eventually, until
+from tests.components.waiting import DEADLINE, eventually, until
 
 
 def reported() -> list[Reading]:
@@ -175,6 +176,49 @@ async def test_idle_connections_give_way_and_are_counted() -> None:
         ] * 2
         for _, writer in silent:
             writer.close()
+
+
+async def test_clients_that_ask_and_read_nothing_lock_out_no_one_and_delay_no_end() -> None:
+    async def long(_: str) -> tuple[bytes, str]:
+        return b"a line\n" * (1 << 20), "text/plain"
+
+    async with asyncio.timeout(DEADLINE):
+        async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: long}, connections=2) as listening:
+            stalled = [await asyncio.open_connection("127.0.0.1", listening.port) for _ in range(2)]
+            for reader, writer in stalled:
+                writer.write(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+                assert await reader.read(4) == b"HTTP", (
+                    "its answer is written, and is longer than all buffers"
+                )
+            async with httpx.AsyncClient(trust_env=False) as another:
+                asked = await another.get(f"http://127.0.0.1:{listening.port}/metrics")
+                assert (asked.status_code, len(asked.content)) == (200, 7 << 20)
+            assert listening.refused == 1, "the first of them gave way"
+        for _, writer in stalled:
+            writer.close()
+
+
+async def test_a_client_that_reads_slowly_gets_the_end_of_its_answer() -> None:
+    """What its kernel has no room for yet, though the last part was written and the connection is closed."""
+    octets = 48 << 10  # less than the transport holds without waiting
+
+    async def page(_: str) -> tuple[bytes, str]:
+        return b"x" * octets, "text/plain"
+
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: page}) as listening:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            client.connect(("127.0.0.1", listening.port))
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            received = await asyncio.to_thread(_all_of, client)
+    assert len(received.partition(b"\r\n\r\n")[2]) == octets
+
+
+def _all_of(client: socket.socket) -> bytes:
+    received = b""
+    while part := client.recv(512):
+        received += part
+    return received
 
 
 async def test_connections_that_are_answered_do_not_give_way() -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -129,6 +130,7 @@ def test_health_asks_the_process_with_the_metrics_of_objects(site: Site) -> None
 
 
 def test_a_socket_that_is_removed_is_made_again_and_the_connections_stay(site: Site) -> None:
+    """And one that is only touched, or whose mode is changed, is left."""
     port = free_tcp_port()
     site.configure(
         feed={"socket": "run/feed.sock"},
@@ -138,6 +140,12 @@ def test_a_socket_that_is_removed_is_made_again_and_the_connections_stay(site: S
     with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
         gateway.ready()
         wait_until(lambda: [each["event"] for each in gateway.log].count("feed-up") == 2, "all are connected")
+        names = ("feed.sock", "feed.objects")
+        for touched, removed in (names, names[::-1]):
+            os.utime(folder / touched)
+            (folder / touched).chmod(0o660)
+            (folder / removed).unlink()
+            wait_until((folder / removed).is_socket, "the other one is made again")
         shutil.rmtree(folder)
         wait_until((folder / "feed.sock").is_socket, "it is made again")
         wait_until((folder / "feed.objects").is_socket, "and that of the objects")
@@ -149,7 +157,10 @@ def test_a_socket_that_is_removed_is_made_again_and_the_connections_stay(site: S
             other.bind(str(folder / "feed.sock"))
         wait_until(lambda: answers(site), "an abandoned one in its place is replaced")
         assert site.state.boots == 1, "the core is the same"
-        assert [each for each in gateway.log if each["event"] in {"process-died", "feed-down"}] == []
+        bad = {"process-died", "feed-down", "socket-lost"}
+        assert [each for each in gateway.log if each["event"] in bad] == []
+        again = Counter(Path(one["path"]).name for one in gateway.log if one["event"] == "socket-made-again")
+        assert again == {"feed.sock": 3, "feed.objects": 2}, "and not where it was touched"
         assert gateway.terminate().code is ExitCode.OK
     assert list(folder.iterdir()) == []
 

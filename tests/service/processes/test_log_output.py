@@ -294,25 +294,28 @@ def test_a_gateway_whose_output_is_never_read_works_and_ends_in_time(tmp_path: P
 
 
 def test_lines_that_a_gateway_loses_are_counted_and_an_alarm(tmp_path: Path) -> None:
+    """Also those of other processes, while the core, which publishes the alarm, has nothing to log."""
     site, port = new_site(tmp_path), free_tcp_port()
     site.configure(metrics={"enabled": True, "listen": f"127.0.0.1:{port}"})
     reader, output = os.pipe()
+
+    def lost(process: str) -> float:
+        page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        found = re.search(f'process_log_lines_lost_total{{process="{process}"}} (\\S+)', page)
+        return 0.0 if found is None else float(found[1])
+
     with gateway_on(site, output) as gateway:
         os.close(reader)
-        site.configure()
-        gateway.send_signal(signal.SIGHUP)  # the core logs that this takes a restart
-
-        def are_counted() -> bool:
-            page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
-            lost = re.search(r'process_log_lines_lost_total{process="core"} (\S+)', page)
-            return lost is not None and float(lost[1]) > 0
-
-        wait_until(are_counted, "lost lines are counted")
+        replaces(gateway, "snmp")
         log = site.state.path / "log"
         wait_until(
             lambda: "logLinesLost" in [one.get("condition") for one in of_kind(read_log(log), "event")],
             "the alarm is raised",
         )
+        assert (lost("supervisor") > 0, lost("core")) == (True, 0)
+        site.configure()
+        gateway.send_signal(signal.SIGHUP)  # the core logs that this takes a restart
+        wait_until(lambda: lost("core") > 0, "lost lines are counted")
         assert is_healthy(site)
         ends_in_time(gateway)
 

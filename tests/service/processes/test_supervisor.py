@@ -20,7 +20,7 @@ from structlog.typing import EventDict
 
 from gateway import starts
 from gateway.service.metrics import families
-from gateway.service.metrics.families import Reading
+from gateway.service.metrics.families import Reading, encode_readings
 from gateway.service.processes import supervisor
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import READY, Lifeline
@@ -90,6 +90,9 @@ while kind := line.recv(1):
             pass
         note("answered")
         line.sendall(struct.pack(">I", 1) + b"\\x90")
+    elif behaviour.startswith("says "):
+        answer = bytes.fromhex(behaviour.removeprefix("says "))
+        line.sendall(struct.pack(">I", len(answer)) + answer)
     elif behaviour != "hung":
         line.sendall(struct.pack(">I", 1) + b"\\x90")
 note("alone")
@@ -310,6 +313,31 @@ async def test_the_core_publishes_the_end_of_another_and_the_stop(tmp_path: Path
     assert "it was ended by SIGKILL" in ended
     assert "of this test" in stops
     assert core.words()[-1] == "ended", "it was announced before"
+
+
+async def test_lines_of_a_log_that_another_process_loses_are_published_by_the_core_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of one that was started again, which counts from 0."""
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.05)
+    says = "says " + encode_readings([families.LOG_LINES_LOST.at(ord("A"), "snmp")]).hex()
+    core, other = Diary(tmp_path / "core"), Diary(tmp_path / "snmp")
+    async with supervised(plan(tmp_path, "core", says), plan(tmp_path, "snmp", says)) as (supervising, *_):
+        await core.has("announced")
+        answers = supervising._lines["snmp"].answers  # noqa: SLF001  nothing else says that it was asked again
+
+        async def is_asked_again() -> bool:
+            return supervising._lines["snmp"].answers > answers + 2  # noqa: SLF001  likewise
+
+        await eventually(is_asked_again, "it is asked again, and its count is the same")
+        os.kill(await other.has("ready"), signal.SIGKILL)
+        await core.has("announced", 3)
+    lost, ended, again, stops = (line for line in core.lines() if line.startswith("announced"))
+    assert "log-lines-lost" in lost
+    assert lost.endswith("linesA")
+    assert "it was ended by SIGKILL" in ended
+    assert again.split()[2:] == lost.split()[2:]
+    assert "gateway-stop" in stops
 
 
 async def test_the_end_of_the_core_is_published_by_the_next(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.installed_code import InstalledCode
 from gateway.service.processes.systemd import MODULE, ServiceManager
 from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
+from tests.components.full_disk import small_ext4_disk
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.service.processes.test_core import hello, processes_of
@@ -170,6 +171,29 @@ def test_code_that_says_its_version_and_cannot_run_is_not_started(
         assert "missing_package" in line["reason"]
         assert hello(site.folder / "feed.sock").version == VERSION
         assert gateway.terminate().code is ExitCode.OK
+
+
+def test_a_gateway_whose_disk_takes_nothing_is_left_as_it_is(
+    tmp_path: Path, installation: Installation
+) -> None:
+    """It could end, and not start again: no start can be noted on a disk that was turned read-only."""
+    with small_ext4_disk(tmp_path / "state", 48 << 20) as disk:
+        site = new_site(tmp_path)
+        with run(site, installation) as gateway:
+            gateway.ready()
+            before = processes_of(psutil.Process(gateway.process.pid))
+            disk.turn_read_only()
+            installation.newer()
+            installation.record()
+            wait_until(lambda: "code-not-started" in events(gateway), "it is tried before anything ends")
+            (line,) = (each for each in gateway.log if each["event"] == "code-not-started")
+            reason = f"{disk.folder}: no start can be noted: Read-only file system: mount it so that it can"
+            assert reason in line["reason"]
+            assert line["advice"].startswith("mend that, and leave the gateway as it is until then")
+            assert processes_of(psutil.Process(gateway.process.pid))["core"] == before["core"]
+            assert hello(site.folder / "feed.sock").version == VERSION
+            assert gateway.terminate().code is ExitCode.OK
+        assert list(disk.folder.glob("*.trial")) == []
 
 
 _SLOW_START = """import sys, time

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from gateway import durable_files
-from gateway.service.state.event_counts import EventCounts, EventsMade
+from gateway.model.times import SECOND
+from gateway.service.state.event_counts import KEEP, LAPSE, EventCounts, EventsMade
 
 _MADE: list[EventCounts] = []
 
 
 def counts(
-    path: Path, epoch: int, in_log: Mapping[int, int] | None = None, before: int | None = None, **log: bool
+    path: Path,
+    epoch: int,
+    in_log: Mapping[int, int] | None = None,
+    before: int | None = None,
+    now: int | None = None,
+    **log: bool,
 ) -> EventCounts:
     """Return the file of a core whose log is off, unless ``log`` says something else."""
     settings = {"logged": False, "was_paused": False, **log}
-    _MADE.append(
-        EventCounts(path, epoch, epoch - 1 if before is None else before, **settings, in_log=in_log or {})
-    )
+    before = epoch - 1 if before is None else before
+    now = time.time_ns() if now is None else now
+    _MADE.append(EventCounts(path, epoch, before, **settings, in_log=in_log or {}, now=now))
     return _MADE[-1]
 
 
@@ -123,3 +130,62 @@ def test_a_disk_that_refuses_makes_the_number_unknown_and_nothing_else(
     made.close()
     assert not path.exists()
     assert counts(path, 2).former == EventsMade({1: 0}, uncertain=1)
+
+
+def is_old(path: Path, nanoseconds: int) -> None:
+    """Let a file be that old: as of a core that was killed, or whose disk has turned read-only."""
+    then = time.time_ns() - nanoseconds
+    os.utime(path, ns=(then, then))
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_after_a_time_of_which_nothing_is_known_there_may_be_more(path: Path, *, logged: bool) -> None:
+    """A disk that turned read-only has nothing of it: neither of cores that ran since, nor in the log."""
+    counts(path, 1, logged=logged).note(7)
+    is_old(path, LAPSE + SECOND)
+    assert counts(path, 21, {1: 7}, before=1, logged=logged).former == EventsMade({1: 7, 20: 0}, 20)
+
+
+def test_a_core_that_lives_shows_it_and_one_that_has_ended_need_not(path: Path) -> None:
+    living = counts(path, 1)
+    living.note(7)
+    is_old(path, LAPSE + SECOND)
+    living.keep(time.time_ns() + KEEP)
+    ended = counts(path, 2)
+    assert ended.former == EventsMade({1: 7})
+    ended.close()
+    is_old(path, LAPSE + SECOND)
+    assert counts(path, 3).former == EventsMade({1: 7, 2: 0})
+
+
+def test_the_log_knows_of_a_core_without_the_file_only_what_it_has(path: Path) -> None:
+    """Its disk may have taken neither of the two, nor that the log was paused."""
+    counts(path, 1, logged=True).note(7)
+    content = path.read_text()
+    assert counts(path, 3, {1: 7, 2: 4}, logged=True).former == EventsMade({1: 7, 2: 4})
+    path.write_text(content)
+    assert counts(path, 3, {1: 7}, logged=True).former == EventsMade({1: 7, 2: 0}, uncertain=2)
+
+
+def test_the_file_is_made_again_when_the_disk_takes_it_and_the_number_is_exact_again(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "event-counts"
+    made = counts(path, 1)
+    made.note(7)
+    now = time.time_ns()
+    made.keep(now + KEEP)
+    path.parent.mkdir()
+    made.note(8)
+    made.keep(now + KEEP + 1)
+    assert not path.exists(), "it is tried now and then"
+    made.keep(now + 2 * KEEP)
+    made.note(9)
+    assert counts(path, 2).former == EventsMade({1: 9})
+
+
+def test_the_file_is_made_again_at_the_end_of_a_core(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "event-counts"
+    made = counts(path, 1)
+    made.note(7)
+    path.parent.mkdir()
+    made.close()
+    assert counts(path, 2).former == EventsMade({1: 7})

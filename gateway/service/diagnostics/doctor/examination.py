@@ -67,15 +67,27 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         yield finding
     for finding in await receiver_findings(loaded):
         yield finding
+    async for finding in _peer_findings(loaded):
+        yield finding
+    for finding in (*await running_findings(loaded, has_lock=is_running), *writing_findings(loaded)):
+        yield finding
+
+
+async def _peer_findings(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
+    """Yield findings about sources and agents; one whose authorities are not trusted is sent no password."""
     restricted = loaded.settings.role_set.restricts_publishing
     for name, source in loaded.settings.sources.items():
+        if (distrusted := loaded.distrusted_file_of_tls(f"sources.{name}.")) is not None:
+            yield Finding("source", Level.NOT_CHECKED, ": ".join(distrusted), subject=name)
+            continue
         for finding in await source_findings(name, source, loaded.folder, restricted=restricted):
             yield finding
     for name, agent in loaded.settings.agents.items():
+        if (distrusted := loaded.distrusted_file_of_tls(f"agents.{name}.")) is not None:
+            yield Finding("agent", Level.NOT_CHECKED, ": ".join(distrusted), subject=name)
+            continue
         for finding in await agent_findings(name, agent, loaded.folder):
             yield finding
-    for finding in (*await running_findings(loaded, has_lock=is_running), *writing_findings(loaded)):
-        yield finding
 
 
 _FAILURES: Final = {AUDIT_HEADS_ALARM: "audit-heads", STATE_DISK_ALARM: "state", PROCESSES_ALARM: "gateway"}
