@@ -32,6 +32,7 @@ from gateway.service.diagnostics.doctor.machine import (
 from gateway.service.diagnostics.doctor.protection_keys import key_findings
 from gateway.service.diagnostics.doctor.receivers import receiver_findings
 from gateway.service.diagnostics.feed_session import feed_session
+from gateway.service.diagnostics.own_queue_checks import policies_on_queue
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.state.report import in_use
 from gateway.terminal.view import TerminalView
@@ -71,6 +72,8 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
     for name, source in loaded.settings.sources.items():
         for finding in await source_findings(name, source, loaded.folder, restricted=restricted):
             yield finding
+        if text := await policies_on_queue(name, source, loaded.settings.sources, loaded.folder):
+            yield Finding("source", Level.WARNING, text, subject=name)
     for name, agent in loaded.settings.agents.items():
         for finding in await agent_findings(name, agent, loaded.folder):
             yield finding
