@@ -28,6 +28,9 @@ REMEMBERED_SECONDS = 125.0
 PROOF_SECONDS = 8.0
 """The greatest age of the last proof that all was received, of one each 2 or 5 s, on a busy machine."""
 
+UNPROVEN_SECONDS = 20.0
+"""The time by which a gap may begin earlier where a log ended, which does not say when the last proof was."""
+
 LATE_SECONDS = 1.0
 """The delay of an event from which on others wait at the broker, so that nothing proves that all came."""
 
@@ -129,6 +132,8 @@ class Reading:
             else:
                 longest = DELAY_SECONDS[1] if self.of is None else AGENT_DELAY_SECONDS
                 begin = earliest(events, kill.began, longest, away)
+                if kill.victim in self.misses or away:
+                    begin -= UNPROVEN_SECONDS
                 if self.of is not None:  # of what an agent publishes, the delay of any message counts
                     begin = min(begin, kill.began - longest)
                 found.append(Absence(begin, kill.began, ended))
