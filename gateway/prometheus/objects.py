@@ -140,7 +140,7 @@ class ShownObject(ReplicaObject[Group]):
     def kept(self, source: str) -> KeptCounters | None:
         """Return its counters, for the next process; ``None`` where there are none."""
         families = self.in_class.families
-        counters = {}
+        counters: dict[str, tuple[int | float, int | float, int | float | None]] = {}
         for position in self.in_class.counters:
             known = self.continued.get(position, _CONTINUES)
             last = self.values.get(position, known.last)
