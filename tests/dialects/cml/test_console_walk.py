@@ -192,7 +192,7 @@ def test_a_class_with_what_has_no_name_is_read_and_the_rest_is_counted() -> None
         for one in SCHEMA.classes
     ]
     broker = replace(shop(), schema=replace(SCHEMA, classes=(*classes, nameless)))
-    broker.put(7, "queue", name="orders", pending="3", exclusive="0", **{"": "lost"})
+    broker.objects[7][1][""] = "in a field without a name"
     play = ConsolePlay(CONFIG, broker)
     play.connects()
     play.time_passes(2)
