@@ -21,7 +21,10 @@ _MOUNTS: Final = Path("/proc/self/mountinfo")
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 UNABLE: Final = frozenset(
-    {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EMLINK, errno.ENOLCK}
+    {
+        *(errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EMLINK, errno.ENOLCK),
+        errno.EXDEV,  # of a union of folders, where the two names of a link lie in different ones
+    }
 )
 """The errors of a file system that lacks what it is asked for."""
 

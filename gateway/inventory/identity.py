@@ -198,8 +198,13 @@ class IdentityMatcher:
         self._may_rename = may_rename
 
     def owner(self, seen: ObjectSeen, class_record: ClassRecord) -> tuple[Owner, Entry | None]:
-        """Return the relation of a report to the object that has its native id, and that object."""
+        """Return the relation of a report to the object that has its native id, and that object.
+
+        An object of another class is another one, whatever its id is.
+        """
         entry = self._objects.by_native_id(seen.native_id)
+        if entry is None or entry.class_record is not class_record:
+            entry = self._objects.of_class(seen.native_id, class_record.schema.class_name)
         if entry is None:
             return Owner.NONE, None
         # An agent without memory may report under the ids of before its restart before that is noticed.
@@ -225,7 +230,7 @@ class IdentityMatcher:
             return (Holder.NONE_YET if name.provisional else Holder.NONE), None
         former = holder.record
         is_same = self.goes_on(holder, seen)
-        is_bound = self._objects.by_native_id(former.native_id) is holder
+        is_bound = self._objects.is_bound(holder)
         identified_by_id = former.lifetime is Lifetime.TRANSIENT and not former.created
         if not is_bound and identified_by_id and not is_same:
             return Holder.FORMER_ID, holder
@@ -238,7 +243,7 @@ class IdentityMatcher:
     def goes_on(self, entry: Entry, seen: ObjectSeen) -> bool:
         """Return whether a report of an object is of its present incarnation, whose counters go on."""
         former = entry.record
-        if self._objects.by_native_id(seen.native_id) is entry:
+        if self._objects.of_class(seen.native_id, entry.class_name) is entry:
             return True
         # Its agent restarted. The id may outlive that, and the agent may have forgotten the time of creation.
         has_same_id = seen.persistent_id and seen.native_id == former.native_id
@@ -259,6 +264,8 @@ class IdentityMatcher:
         lent: list[Entry] = []  # those whose names became part of this one
 
         def target_name(native_id: str) -> str | None:
+            if self._objects.is_shared(native_id):
+                return None
             target = self._objects.by_native_id(native_id)
             if target is None:
                 link = self._restored.link(native_id)

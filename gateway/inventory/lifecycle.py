@@ -123,7 +123,7 @@ class ObjectLifecycle:
 
     def is_bound(self, entry: Entry) -> bool:
         """Return whether the native id that an object was reported under still means that object."""
-        return self._objects.by_native_id(entry.record.native_id) is entry
+        return self._objects.is_bound(entry)
 
     def link(self, native_id: str) -> ObjectLink | None:
         """Return the object that has this native id, or had it last and ended lately."""
@@ -142,12 +142,16 @@ class ObjectLifecycle:
     def seen(self, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
         """Apply a report of an object."""
         waiting = self._waiting.leave(seen.native_id) or self._unnumbered.get(seen.native_id)
-        if waiting is not None:
+        if waiting is not None and waiting.class_name != class_record.schema.class_name:
+            self._let_in(waiting, now, may_wait=False)  # another object: an id should mean one of any class
+        elif waiting is not None:
             seen = merged(waiting.seen, seen)
         generation = self._resyncs.generation
         owner, entry = self._matcher.owner(seen, class_record)
         for action in BY_NATIVE_ID[report_of(seen), owner]:
             if action is Action.UPDATE and entry is not None:
+                if self._objects.beside:
+                    self._objects.reported(entry)
                 entry.generation = generation
                 self._update(entry, seen, now)
             elif action is Action.MATCH_NAME:
@@ -259,7 +263,7 @@ class ObjectLifecycle:
         return entry
 
     def _update(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
-        self._references.note(entry.class_record.schema, seen)
+        self._note_references(entry, seen)
         update = update_record(entry, seen, self._link, now)
         parent = entry.record.parent if seen.properties is None else self._parent(entry, seen)
         self._out.append(entry.apply(update, parent))
@@ -469,11 +473,18 @@ class ObjectLifecycle:
 
     def _publish_whole(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
         """Publish a new record, and update objects that refer to the object or waited for it."""
-        self._references.note(entry.class_record.schema, seen)
+        self._note_references(entry, seen)
         self._out.append(entry.record)
         self.touched.reported[id(entry)] = entry
         if self._references.lead_to(seen.native_id) or self._waiting.awaits(seen.native_id):
             self.steps.add(self._follow(entry, seen.native_id, now))
+
+    def _note_references(self, entry: Entry, seen: ObjectSeen) -> None:
+        """Note the references of a report, which are found by the id of the object that refers."""
+        if self._objects.is_shared(seen.native_id):
+            self._references.forget(seen.native_id)
+        else:
+            self._references.note(entry.class_record.schema, seen)
 
     def _follow(self, entry: Entry, native_id: str, now: int) -> Iterator[None]:
         """Make the references to a native id lead to its object, and let in objects that waited for it."""
@@ -543,7 +554,9 @@ class ObjectLifecycle:
 
     def _link(self, native_id: str) -> ObjectLink | None:
         entry = self._objects.by_native_id(native_id)
-        return entry.link() if entry is not None else self._restored.link(native_id)
+        if entry is None:
+            return self._restored.link(native_id)
+        return None if self._objects.is_shared(native_id) else entry.link()
 
 
 def _unread_since(entry: Entry, seen: ObjectSeen) -> int:

@@ -118,8 +118,14 @@ class ObjectTable:
     Args:
         called: classes (``package:name``) whose objects are found by their leaf names, too.
 
+    A native id should mean one object of an agent, whatever its class, and references have no class. Where
+    two of different classes live with one, that which got it last has it; the other one is beside it, and is
+    found by its class. Once both were reported while they lived, references to that id lead nowhere, since
+    they could mean either.
+
     Attributes:
         by_native_id: returns the object that has a native id now, or ``None``.
+        beside: the objects whose native ids others of another class have, by that and their class.
     """
 
     def __init__(self, called: Collection[str] = ()) -> None:
@@ -127,6 +133,8 @@ class ObjectTable:
         self._by_leaf: dict[tuple[str, str], dict[int, Entry]] = {}
         self._by_native_id: dict[str, Entry] = {}
         self.by_native_id: Callable[[str], Entry | None] = self._by_native_id.get  # no frame
+        self.beside: dict[tuple[str, str], Entry] = {}
+        self._shared: set[str] = set()
         self._by_name: dict[tuple[str, str], Entry] = {}
         self._rows: dict[str, dict[int, Entry]] = {}  # by class: no tuple is kept for each object
         self._by_agent: dict[str, dict[tuple[str, str], Entry]] = {}
@@ -172,11 +180,45 @@ class ObjectTable:
         """Return whether a live object of the class has this row number."""
         return row in self._rows.get(class_name, ())
 
+    def of_class(self, native_id: str, class_name: str) -> Entry | None:
+        """Return the object that has this native id in its class (``package:name``)."""
+        entry = self._by_native_id.get(native_id)
+        if entry is not None and entry.class_name == class_name:
+            return entry
+        return self.beside.get((native_id, class_name)) if self.beside else None
+
+    def is_bound(self, entry: Entry) -> bool:
+        """Return whether the native id of an object's record means it, in its class."""
+        return self.of_class(entry.record.native_id, entry.class_name) is entry
+
+    def is_shared(self, native_id: str) -> bool:
+        """Return whether objects of several classes live with this native id."""
+        return native_id in self._shared
+
+    def reported(self, entry: Entry) -> None:
+        """Note a report of a living object where any is `beside` another one."""
+        native_id = entry.record.native_id
+        if self.beside.get((native_id, entry.class_name)) is not entry:
+            return
+        if native_id in self._by_native_id:
+            self._shared.add(native_id)
+        else:
+            del self.beside[native_id, entry.class_name]
+            self._by_native_id[native_id] = entry
+
+    def _bind(self, entry: Entry) -> None:
+        native_id = entry.record.native_id
+        former = self._by_native_id.get(native_id)
+        if former is not None and former.class_name != entry.class_name:
+            self.beside[native_id, former.class_name] = former
+        self.beside.pop((native_id, entry.class_name), None)
+        self._by_native_id[native_id] = entry
+
     def add(self, entry: Entry) -> None:
-        """Add a new object; its native id and name are free."""
+        """Add a new object; its native id is free in its class, and so is its name."""
         class_name = entry.class_name
         key = class_name, entry.record.stable_name
-        self._by_native_id[entry.record.native_id] = entry
+        self._bind(entry)
         self._by_name[key] = entry
         self._rows.setdefault(class_name, {})[entry.record.row] = entry
         self._by_agent.setdefault(entry.record.agent, {})[key] = entry
@@ -197,8 +239,14 @@ class ObjectTable:
 
     def unbind(self, entry: Entry) -> None:
         """Drop an object's native id; it may come back under the same or another one."""
-        if self._by_native_id.get(entry.record.native_id) is entry:
-            del self._by_native_id[entry.record.native_id]
+        native_id = entry.record.native_id
+        if self._by_native_id.get(native_id) is entry:
+            del self._by_native_id[native_id]
+        elif self.beside.get((native_id, entry.class_name)) is entry:
+            del self.beside[native_id, entry.class_name]
+        else:
+            return
+        self._shared.discard(native_id)
 
     def rebind(self, entry: Entry, record: ObjectRecord, class_record: ClassRecord) -> None:
         """Give an object that came back as ``record`` its new native id."""
@@ -211,7 +259,7 @@ class ObjectTable:
         entry.record = record
         entry.class_record = class_record
         self._call(entry.class_name, entry)
-        self._by_native_id[record.native_id] = entry
+        self._bind(entry)
 
     def _leave(self, agent: str, key: tuple[str, str]) -> None:
         entries = self._by_agent[agent]

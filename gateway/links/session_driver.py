@@ -71,6 +71,7 @@ _WARNINGS: Final = frozenset(
         "not-sealed",
         "protocol-error",
         "refused-sender",
+        "schema-left-out",
         "too-many-agents",
         "too-many-classes",
         "virtual-host-not-permitted",

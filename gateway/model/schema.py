@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 from gateway.model.values import Scalar, ValueType
 
@@ -224,20 +224,31 @@ def original_name(name: str) -> str:
     return found[1] if found else name
 
 
-def with_distinct_names(schema: ClassSchema) -> ClassSchema:
-    """Return a class whose elements have `distinct_names`; nearly always ``schema`` itself."""
-    names = tuple(element.name for element in schema.elements)
+_Item = TypeVar("_Item", Element, Argument)
+
+
+def _distinct(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    """Return items that have `distinct_names`; nearly always ``items`` themselves."""
+    names = tuple(one.name for one in items)
     if (distinct := distinct_names(names)) == names:
-        return schema
-    elements = tuple(replace(one, name=name) for one, name in zip(schema.elements, distinct, strict=True))
+        return items
+    return tuple(replace(one, name=name) for one, name in zip(items, distinct, strict=True))
+
+
+def with_distinct_names(schema: ClassSchema) -> ClassSchema:
+    """Return a class whose elements, and whose methods' arguments, have `distinct_names`.
+
+    Arguments travel by their positions where a dialect permits such names.
+    """
+    elements = _distinct(schema.elements)
     count = len(schema.properties)
-    return replace(schema, properties=elements[:count], statistics=elements[count:])
+    methods = tuple(replace(one, arguments=_distinct(one.arguments)) for one in schema.methods)
+    if (elements, methods) == (schema.elements, schema.methods):
+        return schema
+    return replace(schema, properties=elements[:count], statistics=elements[count:], methods=methods)
 
 
 def with_distinct_arguments(schema: EventSchema) -> EventSchema:
     """Return an event whose arguments have `distinct_names`; nearly always ``schema`` itself."""
-    names = tuple(argument.name for argument in schema.arguments)
-    if (distinct := distinct_names(names)) == names:
-        return schema
-    arguments = (replace(one, name=name) for one, name in zip(schema.arguments, distinct, strict=True))
-    return replace(schema, arguments=tuple(arguments))
+    arguments = _distinct(schema.arguments)
+    return schema if arguments is schema.arguments else replace(schema, arguments=arguments)

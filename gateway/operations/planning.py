@@ -21,7 +21,16 @@ from gateway.inventory.objects import Entry
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import UNREAD, SourceState
 from gateway.model.operations import Outcome, Principal
-from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Direction, Element, Method
+from gateway.model.schema import (
+    Access,
+    Argument,
+    ClassKey,
+    ClassSchema,
+    Direction,
+    Element,
+    Method,
+    original_name,
+)
 from gateway.model.secrets import SecretRules
 from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, Values, ValueType
@@ -303,12 +312,15 @@ class Planner:
             {n: value for n, value in asked.items() if value is not None},
             method=method,
             arguments=tuple(as_sent(value, find) for value in asked.values()),
-            secret_arguments=self._secret_arguments(key, name),
+            secret_arguments=self._secret_arguments(key, method),
         )
 
-    def _secret_arguments(self, key: ClassKey, method: str) -> frozenset[str]:
-        rule = self._classes.method_rule(key, method)
-        return frozenset(() if rule is None else (n for n, a in rule.arguments.items() if a.secret))
+    def _secret_arguments(self, key: ClassKey, method: Method) -> frozenset[str]:
+        """Return the names of the secret arguments; a second one of such a name is secret, too."""
+        rule = self._classes.method_rule(key, method.name)
+        secret = {n for n, a in rule.arguments.items() if a.secret} if rule is not None else set()
+        names = (one.name for one in method.arguments)
+        return frozenset(secret.union(name for name in names if original_name(name) in secret))
 
     def _readable(self, principal: Principal, subject: Subject, schema: ClassSchema) -> frozenset[str]:
         """Return the elements of an object that a principal may read; without any it does not exist."""

@@ -8,7 +8,7 @@ element's unit is one of time or octets, and ``_total`` for a counter.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -83,6 +83,7 @@ class Family:
 
     Attributes:
         name: its name, without the ``_total`` of a counter.
+        element: the name of the element.
         kind: ``counter`` or ``gauge``.
         help: its description for people.
         factor: the factor of values.
@@ -91,6 +92,7 @@ class Family:
     """
 
     name: str
+    element: str
     kind: str
     help: str
     factor: float = 1.0
@@ -98,8 +100,32 @@ class Family:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names that a page may have once: that of the family, and that of its samples."""
-        return frozenset({self.name, f"{self.name}_total" if self.kind == "counter" else self.name})
+        """The names that no other family of a page may have: its own, and those of its samples.
+
+        OpenMetrics reserves ``_created`` for the time at which a counter began, which is not sent here.
+        """
+        suffixes = ("", "_total", "_created") if self.kind == "counter" else ("",)
+        return frozenset(self.name + suffix for suffix in suffixes)
+
+    def is_shown_by(self, families: Mapping[str, Family]) -> bool:
+        """Return whether its samples belong to one of these, by their names."""
+        shown = families.get(self.name)
+        return shown is not None and shown.kind == self.kind
+
+
+def without_collisions(families: Iterable[Family]) -> dict[str, Family]:
+    """Return by name, in their order, the families that a page may have together: no two share a name.
+
+    Several of one name and type, as of two versions of a class, are one.
+    """
+    families = list(families)
+    found: dict[str, Family] = {}
+    taken: set[str] = set()
+    for family in sorted(families, key=lambda one: (priority(one.element), one.kind)):
+        if taken.isdisjoint(family.names):
+            taken |= family.names
+            found[family.name] = family
+    return {family.name: family for family in families if found.get(family.name) is family}
 
 
 def families_of(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> dict[int, Family]:
@@ -110,16 +136,10 @@ def families_of(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> di
         classes: by patterns of ``package:class``, of which the first that fits counts, the patterns of the
             elements; all as of a shell. Elements that have no number for a value are passed over.
     """
-    found: dict[int, Family] = {}
-    taken: set[str] = set()
-    # Two elements may differ only in what `snake_case` drops, and a page has each family once.
-    for position, family in sorted(
-        _wanted(schema, classes), key=lambda one: priority(schema.elements[one[0]].name)
-    ):
-        if taken.isdisjoint(family.names):
-            taken |= family.names
-            found[position] = family
-    return dict(sorted(found.items()))
+    wanted = dict(_wanted(schema, classes))
+    # Two elements may differ only in what `snake_case` drops, and one may have the name of another's samples.
+    shown = without_collisions(wanted.values())
+    return {position: family for position, family in wanted.items() if shown.get(family.name) is family}
 
 
 def priority(name: str) -> str:
@@ -150,18 +170,19 @@ def _wanted(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> Iterat
 
 def family_of(schema: ClassSchema, element: Element) -> Family | None:
     """Return the metric family of an element; ``None`` where its values are no numbers."""
-    name = f"amqp_{snake_case(schema.key.package)}_{snake_case(schema.key.name)}_{snake_case(element.name)}"
-    text = f"{element.description or element.label or element.name} ({schema.key} {element.name})"
+    of = element.name
+    name = f"amqp_{snake_case(schema.key.package)}_{snake_case(schema.key.name)}_{snake_case(of)}"
+    text = f"{element.description or element.label or of} ({schema.key} {of})"
     if element.values:
         states = tuple((one.value, one.label) for one in element.values)
-        return Family(name, "gauge", text, states=states)
+        return Family(name, of, "gauge", text, states=states)
     match element.type:
         case ValueType.BOOL:
-            return Family(name, "gauge", text)
+            return Family(name, of, "gauge", text)
         case ValueType.TIME:
-            return Family(_ending(name, "timestamp_seconds"), "gauge", text, _NANOSECOND)
+            return Family(_ending(name, "timestamp_seconds"), of, "gauge", text, _NANOSECOND)
         case ValueType.DURATION if _UNITS.get(element.unit or "nanoseconds", ("", 1.0))[0] == "seconds":
-            return Family(_ending(name, "seconds"), "gauge", text, _NANOSECOND)
+            return Family(_ending(name, "seconds"), of, "gauge", text, _NANOSECOND)
         case ValueType.F32 | ValueType.F64 | ValueType.DURATION:
             pass  # qpidd counts samples of a latency in the type of a duration
         case _ if not element.type.integer_bits:
@@ -170,7 +191,7 @@ def family_of(schema: ClassSchema, element: Element) -> Family | None:
     kind = "counter" if element.kind is Kind.COUNTER else "gauge"
     # A counter's family is named without it, its samples with it (OpenMetrics).
     name = name.removesuffix("_total") if kind == "counter" else name
-    return Family(_ending(name, unit) if unit else name, kind, text, factor)
+    return Family(_ending(name, unit) if unit else name, of, kind, text, factor)
 
 
 def snake_case(name: str) -> str:

@@ -39,7 +39,15 @@ from gateway.model.observations import TRUSTED, Counting
 from gateway.model.schema import ClassSchema
 from gateway.model.source_kinds import source_kind
 from gateway.model.stable_names import parts
-from gateway.prometheus.families import Family, families_of, number_of, priority, snake_case, without_family
+from gateway.prometheus.families import (
+    Family,
+    families_of,
+    number_of,
+    priority,
+    snake_case,
+    without_collisions,
+    without_family,
+)
 
 _OWN_LABELS: Final = frozenset({"source", "agent", "state"})
 
@@ -389,17 +397,25 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         """The names of the chosen classes that are known, ``package:class``, by `priority`."""
         return sorted({one.name for one in self._replica.versions.values()}, key=priority)
 
-    def families(self, class_name: str) -> list[Family]:
-        """Return the families of a class, of all its versions; of those of one name the first."""
-        named: dict[str, Family] = {}
-        for in_class in self._versions(class_name):
-            for family in in_class.families.values():
-                named.setdefault(family.name, family)
-        return list(named.values())
+    def families(self, class_name: str) -> dict[str, Family]:
+        """Return the families of a class by name, of all its versions."""
+        return without_collisions(
+            family for version in self._versions(class_name) for family in version.families.values()
+        )
 
-    def left_out(self, class_name: str) -> frozenset[str]:
-        """Return the elements of a class that have no family, because another one has its name."""
-        return frozenset().union(*(one.left_out for one in self._versions(class_name)))
+    def left_out(self, class_name: str, shown: Mapping[str, Family]) -> frozenset[str]:
+        """Return the elements of a class that are in none of the ``shown`` families: others have their names.
+
+        An element that is a counter in one version of the class only is among them, too.
+        """
+        versions = self._versions(class_name)
+        others = (
+            family.element
+            for version in versions
+            for family in version.families.values()
+            if not family.is_shown_by(shown)
+        )
+        return frozenset(others).union(*(version.left_out for version in versions))
 
     def _versions(self, class_name: str) -> list[ShownClass]:
         return [one for one in self._replica.versions.values() if one.name == class_name]
@@ -537,17 +553,16 @@ class _PageOfClass(NamedTuple):
 def _metrics_of_class(objects: ShownObjects, class_name: str, room: int, names: set[str]) -> _PageOfClass:
     """Return what a page has of a class; ``names`` are those of the page so far, and grow."""
     families = objects.families(class_name)
-    own = [family for family in families if names.isdisjoint(family.names)]
-    for family in own:
-        names |= family.names
-    metrics = {family.name: Metric(family.name, family.help, family.kind) for family in own}
+    own = {name: family for name, family in families.items() if names.isdisjoint(family.names)}
+    names |= frozenset().union(*(family.names for family in own.values()))
+    metrics = {name: Metric(name, family.help, family.kind) for name, family in own.items()}
     current, alike = objects.current(class_name)
     used = beyond = 0
     for labels, shown in current:
         samples = [
             (family.name, sample)
             for position, family in shown.in_class.families.items()
-            if family.name in metrics
+            if family.is_shown_by(own)
             and (sample := _sample(family, labels, shown.shown(position))) is not None
         ]
         # Whole objects: half of one's series would look like absent values.
@@ -557,7 +572,7 @@ def _metrics_of_class(objects: ShownObjects, class_name: str, room: int, names: 
         used += len(samples)
         for name, (suffix, sample_labels, value) in samples:
             metrics[name].add_sample(name + suffix, sample_labels, value)
-    elements = len(families) - len(own) + len(objects.left_out(class_name))
+    elements = len(objects.left_out(class_name, own))
     return _PageOfClass([one for one in metrics.values() if one.samples], used, beyond, elements, alike)
 
 

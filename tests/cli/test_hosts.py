@@ -151,10 +151,11 @@ COSTS = {
     "folders": Ability.SYNCED_FOLDERS.value,
     "modes": Ability.MODES.value,
     "links": Ability.LINKS.value,
+    "links across": Ability.LINKS.value,
 }
 
 
-@pytest.mark.parametrize("lacks", [["links"], ["folders"], ["folders", "modes", "links"]])
+@pytest.mark.parametrize("lacks", [["links"], ["links across"], ["folders"], ["folders", "modes", "links"]])
 def test_a_state_is_made_on_a_file_system_that_lacks_something_and_its_cost_is_said(
     site_without_state: Site, lacks: list[str]
 ) -> None:

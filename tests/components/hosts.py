@@ -106,14 +106,15 @@ static int lacks(const char *what) {
     return all != NULL && strstr(all, what) != NULL;
 }
 static int refused(int code) { errno = code; return -1; }
+static int no_link(void) { return refused(lacks("links across") ? EXDEV : EPERM); }
 
 int link(const char *from, const char *to) {
     int (*usual)(const char *, const char *) = dlsym(RTLD_NEXT, "link");
-    return lacks("links") ? refused(EPERM) : usual(from, to);
+    return lacks("links") ? no_link() : usual(from, to);
 }
 int linkat(int a, const char *from, int b, const char *to, int flags) {
     int (*usual)(int, const char *, int, const char *, int) = dlsym(RTLD_NEXT, "linkat");
-    return lacks("links") ? refused(EPERM) : usual(a, from, b, to, flags);
+    return lacks("links") ? no_link() : usual(a, from, b, to, flags);
 }
 int fsync(int descriptor) {
     int (*usual)(int) = dlsym(RTLD_NEXT, "fsync");
@@ -147,8 +148,9 @@ def on_file_system_without(*lacks: str, folder: Path, program: Sequence[str | Pa
     """Return a program as of `host` whose file system answers as CIFS, exFAT and FUSE do.
 
     Args:
-        lacks: of ``links``, ``folders`` (that can be synced), ``modes``, ``locks``, ``sockets`` and
-            ``sockets of state``, which is only in a folder of this name.
+        lacks: of ``links``, ``links across`` (as a union of folders refuses them), ``folders`` (that can be
+            synced), ``modes``, ``locks``, ``sockets`` and ``sockets of state``, which is only in a
+            folder of this name.
         folder: takes the library that stands before the system's calls.
         program: as of `host`.
     """

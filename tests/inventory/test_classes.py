@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from gateway.feed.records import ClassRecord, ObjectRecord
@@ -12,8 +13,10 @@ from gateway.model.schema import (
     ClassSchema,
     Element,
     EventSchema,
+    Method,
     distinct_names,
     with_distinct_arguments,
+    with_distinct_names,
 )
 from gateway.model.values import ValueType
 from tests.inventory.playbook import AGENT, NOW, Playbook, of
@@ -37,6 +40,14 @@ def test_of_elements_with_one_name_each_has_its_own_and_one_without_any_gets_one
     names = [element.name for element in record.schema.elements]
     assert names == ["name", "depth", "Depth", "element3", "depth_3", "depth_2", "element6"]
     assert [fish.values[position] for position in range(len(names))] == ["carp", 1, 2, 3, 4, 5, 6]
+
+
+def test_so_have_arguments_of_methods() -> None:
+    arguments = tuple(Argument(name, ValueType.U32) for name in ("to", "", "to"))
+    fish = replace(FISH, methods=(Method("feed", arguments), Method("catch", arguments[:1])))
+    feed, catch = with_distinct_names(fish).methods
+    assert [one.name for one in feed.arguments] == ["to", "element1", "to_2"]
+    assert catch == fish.methods[1]
 
 
 def test_so_have_arguments_of_events() -> None:

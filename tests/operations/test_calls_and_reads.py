@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from gateway.feed.operations import InvokeMethod, OperationKind, OperationRequest, OperationState
 from gateway.feed.values import ObjectLink
 from gateway.model.operations import Outcome
-from gateway.model.values import Reference
+from gateway.model.schema import Argument, Direction, Method
+from gateway.model.values import Reference, ValueType
 from gateway.operations.audit import MAX_REFERENCE
-from tests.operations.works import BOILER_CLASS, DEADLINE, OPERATOR, Works, boiler
+from tests.operations.works import BOILER, BOILER_CLASS, DEADLINE, OPERATOR, Works, boiler
 
 SOUTHBOUND = ObjectLink(BOILER_CLASS, 2, "south")
 
@@ -88,6 +90,18 @@ def test_secrets_are_passed_on_and_never_reported(works: Works) -> None:
             "apiToken": "***",
             "pin": "***",
         }
+
+
+def test_of_arguments_with_one_name_each_is_passed_on_and_all_are_as_secret(tmp_path: Path) -> None:
+    """Agents of QMF may send such a schema; they take arguments by their positions."""
+    arguments = tuple(Argument(name, ValueType.STRING) for name in ("pin", "pin", ""))
+    move = Method("move", (*arguments, Argument("pin", ValueType.STRING, Direction.OUT)))
+    works = Works(tmp_path, schema=replace(BOILER, methods=(move,)))
+    request = works.invoke("move", pin="1", pin_2="2", element2="3")
+    works.answer(outputs=("4",))
+    assert works.calls[0].arguments == ("1", "2", "3")
+    assert works.reported[0].values == {"pin": "***", "pin_2": "***", "element2": "3"}
+    assert works.answers[request].values == {"pin_3": "***"}
 
 
 def test_what_an_agent_says_is_reported_on_one_line_without_passwords(works: Works) -> None:

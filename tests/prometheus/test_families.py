@@ -110,6 +110,13 @@ def test_a_counter_has_the_name_of_its_samples_too() -> None:
     assert left_out(schema, {"*:*": ["*"]}) == {"salesTotal"}
 
 
+def test_a_counter_has_the_name_of_the_time_at_which_it_began_too() -> None:
+    names = ("salesCreated", "sales", "salesInfo", "salesBucket", "salesSum")
+    kinds = {"sales": Kind.COUNTER}
+    elements = tuple(Element(name, ValueType.U64, kind=kinds.get(name, Kind.GAUGE)) for name in names)
+    assert left_out(ClassSchema(ClassKey("shop", "till"), elements), {"*:*": ["*"]}) == {"salesCreated"}
+
+
 def test_every_element_that_is_shown_by_default_exists_and_has_a_number() -> None:
     schemas = {
         f"{mapping.package}:{name}": schema

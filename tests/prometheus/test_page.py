@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -13,11 +14,13 @@ from prometheus_client.openmetrics.parser import (
 )
 
 from gateway.feed.records import ClassRecord, DeleteRecord, ObjectRecord, Record
+from gateway.feed.values import FeedValue
 from gateway.model.observations import Counting, SourceState
-from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.schema import ClassKey, ClassSchema, Element, Kind
 from gateway.model.values import ValueType
 from gateway.prometheus import objects as page_of_objects
 from gateway.prometheus.objects import LEFT_OUT, NAME_TAKEN, SERIES, SOURCE_UP, UP, KeptCounters
+from tests.components.prometheus import promtool
 from tests.components.shop import (
     START,
     TILL_CLASS,
@@ -307,6 +310,60 @@ def test_no_class_has_the_names_of_the_page_itself() -> None:
     shown = gateway(ClassRecord(50, schema, "", ""), own)
     assert shown.value(SERIES) == 6
     assert taken(shown, "gateway:objects", "element") == 1
+
+
+def read_strictly(shown: Gateway) -> dict[str, float]:
+    """Return the samples of shelves by their names; promtool, too, must be able to read the page."""
+    checked = promtool("check", "metrics", text=shown.text())
+    assert "error while linting" not in checked.stderr, checked.stderr
+    text = shown.text(accept="application/openmetrics-text; version=1.0.0")
+    return {
+        sample.name.removeprefix("amqp_shop_shelf_"): sample.value
+        for family in openmetrics_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+        for sample in family.samples
+        if sample.name.startswith("amqp_shop_shelf_")
+    }
+
+
+def shelf_record(class_number: int, *elements: Element) -> ClassRecord:
+    return ClassRecord(class_number, ClassSchema(ClassKey("shop", "Shelf"), elements), "", "")
+
+
+def shelf(row: int, class_number: int, *values: FeedValue) -> ObjectRecord:
+    return msgspec.structs.replace(
+        hall(row), class_number=class_number, stable_name=f"shelf{row}", values=dict(enumerate(values))
+    )
+
+
+COUNTER: Callable[[str], Element] = functools.partial(Element, type=ValueType.U64, kind=Kind.COUNTER)
+GAUGE: Callable[[str], Element] = functools.partial(Element, type=ValueType.U64)
+
+
+@pytest.mark.parametrize(
+    "suffix", ["Total", "Created", "Info", "Bucket", "Sum", "Count", "Gsum", "Gcount", ""]
+)
+@pytest.mark.parametrize("other", [COUNTER, GAUGE], ids=["counter", "gauge"])
+def test_no_ending_of_a_name_makes_a_page_that_is_refused(
+    suffix: str, other: Callable[[str], Element]
+) -> None:
+    columns = (GAUGE(f"Sales{suffix}"), COUNTER("sales"), other(f"sales{suffix}_x"), other(f"x{suffix}"))
+    shown = gateway(shelf_record(50, *columns), shelf(1, 50, 1, 2, 3, 4))
+    found = read_strictly(shown)
+    assert found["sales_total"] == 2
+    counted = taken(shown, "shop:Shelf", "element")
+    assert counted == 4 - len(found)
+    assert (counted == 1) == (suffix in ("Total", "Created", ""))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_versions_of_a_class_whose_names_collide(order: tuple[int, int]) -> None:
+    versions = [
+        shelf_record(50, COUNTER("sales"), GAUGE("depth")),
+        shelf_record(51, GAUGE("salesCreated"), COUNTER("depth"), GAUGE("salesTotal")),
+    ]
+    shown = gateway(*(versions[place] for place in order), shelf(1, 50, 1, 2), shelf(2, 51, 3, 4, 5))
+    assert read_strictly(shown) == {"sales_total": 1, "depth_total": 4}
+    assert taken(shown, "shop:Shelf", "element") == 3
 
 
 def test_objects_beyond_the_bound_are_left_out_whole_and_counted() -> None:

@@ -166,7 +166,9 @@ def _monitor_request(element: Element) -> Received:
 
 def _inspect_reply(element: Element) -> Received:
     status, notice = _status_and_notice(element)
-    return InspectReply(status, _object_number(element), _class_name(element), _fields(element), notice)
+    # A field without a name is none of the class, as any that is not in the schema.
+    fields = tuple(_field(child, child.attributes.get("name", "")) for child in element.children)
+    return InspectReply(status, _object_number(element), _class_name(element), fields, notice)
 
 
 def _modify_reply(element: Element) -> Received:
@@ -215,13 +217,17 @@ def _object_number(element: Element, attribute: str = "object") -> int | None:
 
 
 def _fields(element: Element) -> tuple[Field, ...]:
-    return tuple(_field(child) for child in element.children)
+    return tuple(_field(child, _name_of_field(child)) for child in element.children)
 
 
-def _field(element: Element) -> Field:
+def _name_of_field(element: Element) -> str:
     name = element.attributes.get("name")
     if name is None:
         raise ProtocolError("the name of a field", "none", element.offset)
+    return name
+
+
+def _field(element: Element, name: str) -> Field:
     number, text = _object_number(element, "id"), element.text
     if number is not None and object_number(text.strip()) == number:
         text = ""  # written by this gateway, for readers of either spelling
@@ -232,7 +238,7 @@ def read_schema_reply(element: Element) -> SchemaReply:
     """Return the schema in a ``schema-reply``. Unknown elements in it are ignored.
 
     Raises:
-        ProtocolError: an element has no name, or a flag is neither 0 nor 1.
+        ProtocolError: a flag is neither 0 nor 1.
     """
     attribute = element.attributes.get
     return SchemaReply(
@@ -279,10 +285,7 @@ def _naming(element: Element) -> tuple[str, str, str]:
 
 
 def _name(element: Element) -> str:
-    name = element.attributes.get("name")
-    if name is None:
-        raise ProtocolError(f"the name of a {element.name}", "none", element.offset)
-    return name
+    return element.attributes.get("name", "")  # what has none is left out (`schema.nameless`)
 
 
 def _flag(element: Element, name: str, *, default: bool) -> bool:

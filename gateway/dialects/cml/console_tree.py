@@ -372,6 +372,8 @@ class Views:
         self.schema = reply
         self.package = package_of(named.name)
         described = read_classes(named, config.is_statistic)
+        if not described:
+            raise ProtocolError("a class with a name", "none")
         most = max((len(each.schema.elements) for each in described), default=0)
         if most > MAX_FIELDS:
             raise ProtocolError(f"classes of at most {MAX_FIELDS} fields", f"one of {most}")

@@ -123,7 +123,7 @@ class ClassDescription:
                 _add_child(children, listing, text, anomalies)
             if slot is None:
                 if listing is None:
-                    anomalies.append(f"{field.name}: no such field in {self.schema.key}")
+                    anomalies.append(f"{field.name or '(no name)'}: no such field in {self.schema.key}")
             elif slot.position in seen and not slot.repeated:
                 anomalies.append(f"{field.name}: more than once")
             else:
@@ -169,24 +169,48 @@ def _never(_: str, __: str, ___: str) -> bool:
 
 
 def read_classes(reply: SchemaReply, is_statistic: IsStatistic = _never) -> tuple[ClassDescription, ...]:
-    """Return the classes that a schema-reply describes, in its order.
+    """Return the classes that a schema-reply describes, in its order, without what is `nameless`.
 
     Raises:
         ProtocolError: two classes, or two fields of a class, have one name; or a value of an enumeration is
             not of its type.
     """
-    names = [each.name for each in reply.classes]
+    classes = [each for each in reply.classes if _is_named(each)]
+    names = [each.name for each in classes]
     _refuse_repeated(names, "classes")
     parents: dict[str, set[str]] = {}
-    for each in reply.classes:
+    for each in classes:
         for _, _, field in flattened_fields(each.fields):
             if TYPES.get(field.type) is ValueType.REFERENCE:
                 parents.setdefault(field.name, set()).add(each.name)
     package = package_of(reply.name)
     return tuple(
-        _described(package, each, parents.get(each.name, set()), set(names), is_statistic)
+        _described(package, each, parents.get(each.name, set()), set(names), is_statistic) for each in classes
+    )
+
+
+def nameless(reply: SchemaReply) -> int:
+    """Return how many classes, fields, methods and arguments of a schema have no name.
+
+    No message could mean them, so they are left out, and everything beside them stays. The fields of a group
+    without a name are outside it.
+    """
+    return sum(
+        _nameless(each.fields) + sum(_nameless(one.fields) if _is_named(one) else 1 for one in each.methods)
+        if _is_named(each)
+        else 1
         for each in reply.classes
     )
+
+
+def _nameless(members: Sequence[SchemaMember]) -> int:
+    return sum(
+        _nameless(one.fields) if isinstance(one, SchemaGroup) else not _is_named(one) for one in members
+    )
+
+
+def _is_named(one: SchemaClass | SchemaMember | SchemaMethod) -> bool:
+    return bool(one.name.strip())
 
 
 def _described(
@@ -232,7 +256,7 @@ def _assembled(
         ClassKey(package, each.name),
         tuple(element for element, _, _ in properties),
         tuple(element for element, _, _ in statistics),
-        tuple(_method(method) for method in each.methods),
+        tuple(_method(method) for method in each.methods if _is_named(method)),
         each.label,
         each.description,
     )
@@ -259,14 +283,15 @@ def _refuse_repeated(names: list[str], what: str) -> None:
 def flattened_fields(
     members: tuple[SchemaMember, ...], outer: SchemaGroup | None = None, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, tuple[str, ...], SchemaField]]:
-    """Yield the model's name, the path of groups, and each field with the flags of its groups."""
+    """Yield the model's name, the path of groups, and each field that has a name, with its groups' flags."""
     for member in members:
         inspect = member.inspect and (outer is None or outer.inspect)
         modify = member.modify or (outer is not None and outer.modify)
         inherited = replace(member, inspect=inspect, modify=modify)
         if isinstance(inherited, SchemaGroup):
-            yield from flattened_fields(inherited.fields, inherited, (*path, inherited.name))
-        else:
+            inner = (*path, inherited.name) if _is_named(inherited) else path
+            yield from flattened_fields(inherited.fields, inherited, inner)
+        elif _is_named(inherited):
             yield ".".join((*path, inherited.name)), path, inherited
 
 
@@ -315,7 +340,7 @@ def _named_values(field: SchemaField, value_type: ValueType) -> tuple[NamedValue
         value = read_value(each.text, value_type)
         if not isinstance(value, int | str):
             raise ProtocolError(f"a string or an integer for {field.name}", repr(each.text[:_SHOWN]))
-        named.append(NamedValue(each.label, value))
+        named.append(NamedValue(each.label if each.label.strip() else each.text, value))
     return tuple(named)
 
 

@@ -85,7 +85,16 @@ class MessageHandler:
             if self._state.config.includes(definition.key.package) and self._state.definitions.add(
                 definition
             ):
-                self._state.observations.append(self._translator.learn(definition))
+                self._observe(definition)
+
+    def _observe(self, definition: ClassDefinition | EventDefinition) -> None:
+        """Observe a new definition, and count what it has that is not shown."""
+        self._state.observations.append(self._translator.learn(definition))
+        if isinstance(definition, ClassDefinition):
+            count = len(definition.schema.methods) - len(definition.callable_methods)
+            if count:
+                text = f"methods of {definition.key} without a name, or with that of another one: {count}"
+                self._state.note("schema-left-out", text)
 
     def take(self, message: object, sender: str) -> None:
         """Process a message of ``sender`` (an agent, by the routing key); unknown messages are ignored."""
@@ -161,7 +170,7 @@ class MessageHandler:
         self._state.answered()
         self._state.requests.complete(message.sequence)
         if self._known(definition) != definition and self._state.definitions.add(definition):
-            self._state.observations.append(self._translator.learn(definition))
+            self._observe(definition)
         agents = self._state.resync.missed.pop(key, None)
         if agents is not None and isinstance(definition, ClassDefinition):
             self._list(key)

@@ -296,13 +296,13 @@ ENDED: Final = 10_000
 
 
 class EndedLives:
-    """The lives of objects that ended lately, by id and time of creation. Bounded in number.
+    """The lives of objects that ended lately, by class, id and time of creation. Bounded in number.
 
     A record of such a life that is not newer than its end was late, or was delivered twice.
     """
 
     def __init__(self) -> None:
-        self._ends: OrderedDict[tuple[int, int, int], tuple[int, Sequence[int]]] = OrderedDict()
+        self._ends: OrderedDict[_Life, tuple[int, Sequence[int]]] = OrderedDict()
 
     def forget(self) -> None:
         """Forget all ends, because the agent restarted: its ids may mean other objects."""
@@ -342,8 +342,12 @@ class EndedLives:
         return False
 
 
-def _life(message: Content) -> tuple[int, int, int]:
-    return message.object_id.prefix, message.object_id.number, message.created
+_Life = tuple[str, str, int, int, int]
+
+
+def _life(message: Content) -> _Life:
+    key, object_id = message.key, message.object_id
+    return key.package, key.name, object_id.prefix, object_id.number, message.created
 
 
 _NAMED: Final = 3

@@ -126,7 +126,7 @@ class ContentTranslator:
             key=key,
             properties=tuple(one for one in visible.properties if not self._rules.hides(one.name)),
             statistics=tuple(one for one in visible.statistics if not self._rules.hides(one.name)),
-            methods=tuple(method for method in visible.methods if method.name),  # others cannot be called
+            methods=definition.callable_methods,
         )
         return ClassLearned(shown)
 

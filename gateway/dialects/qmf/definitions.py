@@ -93,6 +93,11 @@ class ClassDefinition:
         return {method.name: method for method in self.schema.methods}
 
     @cached_property
+    def callable_methods(self) -> tuple[Method, ...]:
+        """The methods that a call can mean: with a name, and of several with one name that of `methods`."""
+        return tuple(method for name, method in self.methods.items() if name.strip())
+
+    @cached_property
     def inputs(self) -> dict[str, Layout]:
         """The reader and writer of the arguments of M, by method name."""
         return self._arguments(_INPUT)

@@ -13,7 +13,7 @@ from gateway.feed.operations import FrontEndRefusal, InvokeMethod, OperationRequ
 from gateway.feed.values import FeedValue, ObjectLink, TextValueError, value_from_json, value_from_text
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument as MethodArgument
-from gateway.model.schema import Direction, Method
+from gateway.model.schema import Direction, Method, original_name
 from gateway.model.secrets import SecretRules
 from gateway.model.times import SECOND
 from gateway.model.values import ValueType
@@ -253,10 +253,16 @@ class SecretArguments:
         self._names = frozenset(name for _, _, name in self._arguments)
 
     def hides(self, class_name: str, method: str, argument: str) -> bool:
-        """Return whether an argument holds a secret; if class or method is unknown (empty), if it may."""
+        """Return whether an argument holds a secret; if class or method is unknown (empty), if it may.
+
+        So does a second one of its name.
+        """
+        if self._rules.hides(argument):
+            return True
+        names = (argument, original_name(argument))
         if class_name and method:
-            return (class_name, method, argument) in self._arguments or self._rules.hides(argument)
-        return argument in self._names or self._rules.hides(argument)
+            return any((class_name, method, name) in self._arguments for name in names)
+        return not self._names.isdisjoint(names)
 
 
 class NotSubmittedError(Exception):

@@ -16,6 +16,7 @@ from gateway.dialects.cml.messages import (
     ModifyReply,
     SchemaClass,
     SchemaField,
+    SchemaMethod,
     SchemaReply,
     SchemaRequest,
     Spelling,
@@ -47,7 +48,7 @@ from tests.dialects.cml.console_story import (
     synchronised,
     the_broker,
 )
-from tests.dialects.cml.playbook import QUEUE, SCHEMA, START, ConsolePlay, Shop
+from tests.dialects.cml.playbook import QUEUE, SCHEMA, START, ConsolePlay, Shop, shop
 
 BROKER_0 = InspectRequest(0)
 
@@ -182,6 +183,37 @@ def test_a_broker_that_does_not_answer_is_asked_three_times() -> None:
     play.waiting.clear()
     play.time_passes(9)
     play.stands(State.SYNCHRONISED)
+
+
+def test_a_class_with_what_has_no_name_is_read_and_the_rest_is_counted() -> None:
+    nameless = SchemaClass("", fields=(SchemaField("name"),))
+    classes = [
+        replace(one, fields=(*one.fields, SchemaField("")), methods=(*one.methods, SchemaMethod("")))
+        for one in SCHEMA.classes
+    ]
+    broker = replace(shop(), schema=replace(SCHEMA, classes=(*classes, nameless)))
+    broker.objects[7][1][""] = "in a field without a name"
+    play = ConsolePlay(CONFIG, broker)
+    play.connects()
+    play.time_passes(2)
+    play.stands(State.SYNCHRONISED)
+    steps = play.left()
+    assert seen(7, "queue", "orders", 3, False) in steps
+    assert [one for one in steps if isinstance(one, str)] == ["schema-left-out", "doubtful-value"]
+    queue = next(
+        one.schema for one in steps if isinstance(one, ClassLearned) and one.schema.key.name == "queue"
+    )
+    assert [one.name for one in queue.methods] == ["purge"]
+
+
+def test_a_schema_of_classes_without_a_name_is_none() -> None:
+    play = ConsolePlay(CONFIG)
+    play.connects()
+    play.left()
+    play.answers(SchemaReply(Status.OK, "s", "1", (SchemaClass(""),)))
+    (down,) = states(play.left())
+    assert down.state is SourceState.DOWN
+    assert "expected a class with a name" in down.detail
 
 
 @pytest.mark.parametrize(

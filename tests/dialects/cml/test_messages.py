@@ -137,7 +137,7 @@ def test_what_others_write(document: str, message: Received) -> None:
         "<xml><invalid/></xml>",
         "<cml><inspect-reply object='x'/></cml>",
         "<cml><inspect-reply object='-1'/></cml>",
-        "<cml><inspect-reply><field>1</field></inspect-reply></cml>",
+        "<cml><modify-request object='1'><field>1</field></modify-request></cml>",
         "<cml><inspect-reply><field name='queue' id=''/></inspect-reply></cml>",
     ],
 )

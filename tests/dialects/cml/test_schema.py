@@ -16,7 +16,7 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.schema import package_of, read_classes, write_classes
+from gateway.dialects.cml.schema import nameless, package_of, read_classes, write_classes
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, Method, NamedValue
 from gateway.model.values import Reference, ValueType
@@ -92,15 +92,39 @@ def test_a_schema_comes_back(spelling: Spelling) -> None:
 @pytest.mark.parametrize(
     "inside",
     [
-        "<class/>",
-        "<class name='a'><field/></class>",
         "<class name='a'><field name='b' modify='yes'/></class>",
-        "<class name='a'><field name='b'><value>1</value></field></class>",
+        "<class name='a'><field name='b' repeat=''/></class>",
     ],
 )
 def test_what_is_no_schema(inside: str) -> None:
     with pytest.raises(ProtocolError):
         read_message(f"<cml><schema-reply status='ok'>{inside}</schema-reply></cml>".encode())
+
+
+@pytest.mark.parametrize("without", ["", "name=''", 'name=" "'])
+def test_what_has_no_name_is_left_out_and_all_beside_it_stays(without: str) -> None:
+    reply = read_message(
+        f"""<cml><schema-reply status="ok" name="shop" version="1">
+          <class name="queue">
+            <field name="name"/><field {without}/><field {without} type="int" repeat="1"/>
+            <group {without} modify="1"><field name="pending" type="int"/><field {without}/></group>
+            <field name="mode" type="int"><value {without}>1</value><value name="slow">2</value></field>
+            <method {without}><field name="x"/></method>
+            <method name="move"><field name="to"/><field {without}/></method>
+          </class>
+          <class {without}><field name="x"/></class>
+        </schema-reply></cml>""".encode()
+    )
+    assert isinstance(reply, SchemaReply)
+    (queue,) = (each.schema for each in read_classes(reply))
+    assert [(one.name, one.access, one.group) for one in queue.elements] == [
+        ("name", Access.READ_ONLY, ()),
+        ("pending", Access.READ_WRITE, ()),
+        ("mode", Access.READ_ONLY, ()),
+    ]
+    assert [one.label for one in queue.elements[2].values] == ["1", "slow"]
+    assert [(one.name, [each.name for each in one.arguments]) for one in queue.methods] == [("move", ["to"])]
+    assert nameless(reply) == 6
 
 
 def test_the_specifications_classes_in_the_model() -> None:

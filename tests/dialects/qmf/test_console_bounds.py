@@ -37,7 +37,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
-from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Method
 from gateway.model.values import Reference, ValueType
 from tests.dialects.qmf.console_story import (
     GET_TANKS,
@@ -104,6 +104,26 @@ def test_a_schema_that_cannot_be_read_costs_its_class_only() -> None:
     play.leaves()
     play.arrives(CommandComplete(5))
     play.leaves(ResyncEnded(complete=True), SYNCHRONISED)
+
+
+def test_methods_that_no_call_can_mean_are_left_out_and_counted() -> None:
+    """Of several with one name the last one is called; arguments travel by their positions."""
+    play = ConsolePlay()
+    play.connects()
+    play.arrives(BrokerResponse(1, BROKER))
+    play.arrives(PackageIndication(2, "shop"), CommandComplete(2))
+    play.arrives(ClassIndication(3, ClassKind.OBJECT, TANK.key), CommandComplete(3))
+    play.left()
+    arguments = tuple(Argument(name, ValueType.U32) for name in ("litres", "", "litres"))
+    methods = (Method("fill"), Method(""), Method(" "), Method("fill", arguments))
+    tank = ClassDefinition.of(ClassSchema(TANK.key, TANK.properties, TANK.statistics, methods))
+    body = write(SchemaResponse(4, tank))
+    assert body.count(b"\x04name\x95\x00\x04fill") == 2
+    play.arrives_octets(body)
+    steps = play.left()
+    (learned,) = [one for one in steps if isinstance(one, ClassLearned)]
+    assert learned.schema.methods == methods[3:]
+    assert [one for one in steps if isinstance(one, str)] == ["schema-left-out"]
 
 
 def test_a_schema_that_is_not_to_be_had_is_not_asked_for_again_and_again() -> None:

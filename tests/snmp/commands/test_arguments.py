@@ -227,6 +227,15 @@ def test_what_becomes_a_secret_is_not_shown_any_more(table: Table, move: Command
     assert table.answer().action == InvokeMethod("move", {"count": 5})
 
 
+def test_a_second_argument_of_a_secrets_name_is_a_secret() -> None:
+    """The inventory calls it so, where an agent has two arguments of one name."""
+    secrets = SecretArguments(SecretRules(), [("shop:queue", "move", "from")])
+    assert secrets.hides("shop:queue", "move", "from_2")
+    assert secrets.hides("", "", "from_2")
+    assert not secrets.hides("shop:queue", "move", "from_all")
+    assert not secrets.hides("shop:queue", "purge", "from_2")
+
+
 def test_an_error_does_not_report_a_secret(table: Table, move: Command) -> None:
     move.submit(
         move.argument("password", '"hunter2'),

@@ -161,7 +161,7 @@ class Am01MessageHandler(MessageHandler):
             return True
         if not self._am01.definitions.add(definition):
             return False
-        self._am01.observations.append(self._translator.learn(definition))
+        self._observe(definition)
         return True
 
     # Objects and events.
