@@ -151,9 +151,10 @@ def test_the_bytes_of_an_agent_that_gives_one_id_twice(playbook: Playbook) -> No
     play.arrives(PackageIndication(2, "pond"), CommandComplete(2))
     listed = [ClassIndication(3, ClassKind.OBJECT, schema.key) for schema in (FISH, FROG)]
     play.arrives(*listed, CommandComplete(3))
-    play.arrives(
-        *(SchemaResponse(4 + place, known.find_class(one.key)) for place, one in enumerate((FISH, FROG)))
-    )
+    for sequence, one in enumerate((FISH, FROG), 4):
+        definition = known.find_class(one.key)
+        assert definition is not None
+        play.arrives(SchemaResponse(sequence, definition))
     for sequence, (schema, depth) in enumerate(((FISH, 1), (FROG, 2)), 6):
         play.arrives(ObjectContent(sequence, schema.key, START, START, 0, SHARED_ID, ("one",), (depth,)))
         play.arrives(CommandComplete(sequence))

@@ -38,13 +38,14 @@ async def policies_on_queue(name: str, source: Source, sources: Mapping[str, Sou
     queue, bound = proving, source.max_queue_length
     if source.durable is not None:
         queue, bound = source.durable.queue or default_name("console", name), source.durable.max_length
-    places = [ObjectName("queue", (source.amqp.vhost, one)) for one in (proving, queue)]
+    host = source.amqp.vhost
+    shown, meant = ObjectName("queue", (host, proving)), ObjectName("queue", (host, queue))
     with contextlib.suppress(CommandError), command_errors():  # what fails is reported by other checks
         async with checked_channel(amqp_endpoint(source.amqp, folder)) as channel:
             await channel.declare_queue(proving, exclusive=True, auto_delete=True)
             for reader, settings in readers.items():
                 with contextlib.suppress(CommandError), command_errors():
-                    text = await _read(settings, folder, *places, bound)
+                    text = await _read(settings, folder, shown, meant, bound)
                     if text is not None:
                         return f"source {reader} reads this broker: {text}" if text else ""
     return ""

@@ -160,10 +160,10 @@ async def until_other_can_start(
             while trouble_of():  # noqa: ASYNC110  as above
                 await asyncio.sleep(LOOK_SECONDS)
             continue
-        trouble, code = await _trouble_of_trial(words)
+        trouble, ended_with = await _trouble_of_trial(words)
         if not trouble:
             return
-        _not_started(trouble, name, code)
+        _not_started(trouble, name, ended_with)
         await asyncio.sleep(TRIAL_SECONDS)
 
 

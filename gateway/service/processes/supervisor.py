@@ -272,7 +272,7 @@ class Supervisor:
     def _look_at_logs(self) -> None:
         """Have the core publish that other processes, or this one, have lost lines of their logs."""
         others = (line for name, line in self._lines.items() if name != PUBLISHER)
-        lost = {line: _lost(line.last_answer) for line in others}
+        lost: dict[object, int] = {line: _lost(line.last_answer) for line in others}
         self._unpublished_lines += self._lines_of_logs.lost_since({**lost, self: _own_lost()})
         self._publish()
 
