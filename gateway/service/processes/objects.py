@@ -46,15 +46,8 @@ class CounterOffsets(msgspec.Struct, frozen=True):
     version: Literal[1] = 1
 
 
-_WRITING_SHARE: Final = 0.005
-"""Share of time that writing may take: where many objects are shown, not each page is followed by it.
-
-Those of 20,000 objects are 13 MB.
-"""
-
-
 class CounterOffsetsFile:
-    """The counters that were shown last: the next process shows none with less.
+    """The offsets of counters that were shown last: the next process continues with them.
 
     A file that cannot be read or written is reported, and nothing more: counters may fall then.
 
@@ -64,12 +57,11 @@ class CounterOffsetsFile:
 
     def __init__(self, state: Path) -> None:
         self._path = state / COUNTER_OFFSETS
-        self._written = self._latest = CounterOffsets()
+        self._written = CounterOffsets()
         self._writing = asyncio.Lock()
-        self._not_before = 0.0
 
     def read(self) -> list[KeptCounters]:
-        """Return the counters of the process before."""
+        """Return the offsets of the process before."""
         try:
             with self._path.open("rb") as file:
                 self._written = msgspec.json.decode(file.read(_MAX_OCTETS), type=CounterOffsets)
@@ -80,22 +72,14 @@ class CounterOffsetsFile:
         except ValueError:
             reason = "it is damaged, or of a newer gateway"
             log.warning("offsets-not-read", path=str(self._path), reason=reason)
-        self._latest = self._written
         return self._written.objects
 
     async def keep(self, objects: ShownObjects) -> None:
         """Write what was shown, where it changed; what is not known whole changes nothing."""
-        if not objects.is_whole:
+        if self._writing.locked() or not objects.is_whole:
             return
-        self._latest = CounterOffsets(objects.kept())
-        if not self._writing.locked() and asyncio.get_running_loop().time() >= self._not_before:
-            await self.write()
-
-    async def write(self) -> None:
-        """Write what was shown last, where that is not in the file yet."""
         async with self._writing:
-            clock = asyncio.get_running_loop().time
-            now, began = self._latest, clock()
+            now = CounterOffsets(objects.kept())
             if now == self._written:
                 return
             text = msgspec.json.encode(now).decode()
@@ -105,11 +89,6 @@ class CounterOffsetsFile:
                 reason = reason_of(error, self._path.parent)
                 log.warning("offsets-not-kept", path=str(self._path), reason=reason)
             self._written = now
-            self.write_no_sooner(began + (clock() - began) / _WRITING_SHARE)
-
-    def write_no_sooner(self, time: float) -> None:
-        """Let the pages until then be followed by no writing; times are those of the event loop."""
-        self._not_before = time
 
 
 def _readings(link: FeedLink, objects: ShownObjects) -> Iterator[Reading]:
@@ -164,4 +143,3 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
         await until_one_ends(link.run(), lifeline.parent_gone(taken))
     finally:
         server.close()
-        await offsets.write()

@@ -45,7 +45,6 @@ from gateway.sources.rabbitmq.event_proof import (
 )
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES
-from gateway.sources.rabbitmq.proof_binding import ProofBinding, ProofChannelRefusedError
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsReceived
 from gateway.tasks import until_one_ends
 
@@ -140,7 +139,6 @@ class EventConsumer:
         self._ask = ask
         self._proved: set[tuple[str, frozenset[str]]] = set()  # other names of one cluster
         self._reported_missing = ""  # what the kept queue missed, as reported; it was not consumed since
-        self._has_one_channel = False  # the user may have no more
         self._had_no_exchange = False  # since the last connection; its bindings are gone with it
         self._not_shown_since = 0  # since when the API shows no bindings or policies (ns)
         self._was_silent = False  # the kept queue was bound, and nothing arrived
@@ -183,34 +181,23 @@ class EventConsumer:
         """
         self._failed.clear()
         with link_errors(self._endpoint, "events"):
+            connection = await open_connection(self._endpoint, "amqp-gateway events")
             try:
-                await self._converse()
-            except ProofChannelRefusedError:  # before anything was declared
-                self._has_one_channel = True
-                await self._converse()
+                if self._understood():
+                    await self._compare(connection)
+                if self._kept is None:
+                    await self._consume(connection)
+                else:
+                    with self._kept.subscription.counts.connection():
+                        await self._consume_kept(connection, self._kept)
+            finally:
+                await close_soon(connection)
 
-    async def _converse(self) -> None:
-        connection = await open_connection(self._endpoint, "amqp-gateway events")
-        try:
-            if self._understood():
-                await self._compare(connection)
-            channel = await connection.channel(publisher_confirms=False)
-            binding = ProofBinding(None if self._has_one_channel else connection, self._clock.now)
-            await binding.open()
-            if self._kept is None:
-                await self._consume(connection, channel, binding)
-            else:
-                with self._kept.subscription.counts.connection():
-                    await self._consume_kept(connection, channel, binding, self._kept)
-        finally:
-            await close_soon(connection)
-
-    async def _consume(
-        self, connection: AbstractConnection, channel: AbstractChannel, binding: ProofBinding
-    ) -> None:
+    async def _consume(self, connection: AbstractConnection) -> None:
+        channel = await connection.channel(publisher_confirms=False)
         with self._exchange_missing():
             queue = await self._queue.declare(channel, self._bindings)
-            proof = self._proof(queue.name, binding)
+            proof = self._proof(queue.name)
             await self._check_arrival(channel, queue, proof)
         proof.until = now = self._clock.now()
         proof.drops.emptied_at = now  # it is new
@@ -305,16 +292,14 @@ class EventConsumer:
             await queue.unbind(binding.exchange, binding.routing_key)
         await bind(queue, self._bindings)
 
-    def _proof(self, queue: str, binding: ProofBinding) -> EventProof:
+    def _proof(self, queue: str) -> EventProof:
         """Return the proof that events arrive in a queue."""
 
         def lost(reason: str, since: int) -> None:
             self._receive(LossSuspected(reason, since))
 
         place = (self._endpoint.vhost, queue)
-        return EventProof(
-            *place, self._keys, self._max_length, self._ask, self._clock.now, lost, binding=binding
-        )
+        return EventProof(*place, self._keys, self._max_length, self._ask, self._clock.now, lost)
 
     async def _loss(
         self, queue: DurableQueue, waiting: int | None, proof: EventProof
@@ -396,17 +381,12 @@ class EventConsumer:
             raise LinkError(Trouble.UNREACHABLE, f"{self._endpoint}: {proof.not_shown}")
         return proof.not_shown
 
-    async def _consume_kept(
-        self,
-        connection: AbstractConnection,
-        channel: AbstractChannel,
-        binding: ProofBinding,
-        kept: KeptEvents,
-    ) -> None:
+    async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
         subscription = kept.subscription
         queue = durable_queue(subscription, WATCH_SECONDS)
+        channel = await connection.channel(publisher_confirms=False)
         waiting, channel = await queue.look(connection, channel)
-        proof = self._proof(queue.name, binding)
+        proof = self._proof(queue.name)
         loss, missed = await self._loss(queue, waiting, proof)
         if loss in {Loss.MISSING, Loss.UNBOUND}:
             await self._report_first(missed, subscription)

@@ -9,9 +9,9 @@ published after the last proof, as it came after the queue was seen empty; and n
 was there all the time. All this is of the node to which the gateway is connected: that another node of the
 cluster publishes is not shown.
 
-Where no other event comes, a binding of its own is made and removed: its event shows that events are
-published. It has another key than that event, which so arrives by the binding of before alone. A binding that
-cannot be made proves nothing, and ends nothing (`proof_binding`).
+Where no other event comes, a binding of its own is made and removed on the channel that consumes: its event
+shows that events are published. It has another key than that event, which so arrives by the binding of before
+alone. Another channel would itself be opened, counted and reported.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ from gateway.sources.rabbitmq.own_queue_policies import (
     candidates_of,
     policies_of,
 )
-from gateway.sources.rabbitmq.proof_binding import ProofBinding, bind_and_unbind
 
 PROOF_SECONDS = 5.0
 """Seconds between two proofs: a gap begins as much earlier than what interrupts the events, or twice that."""
@@ -104,6 +103,11 @@ def _is_of_proof(binding: Mapping[str, Json]) -> bool:
     return isinstance(arguments, Mapping) and PROOF in arguments
 
 
+def _key_of_proof(keys: Collection[str]) -> str:
+    """Return the key of the binding of a proof: not that by which its event arrives, if there is another."""
+    return min({*keys} - {BINDING_CREATED}, default=BINDING_CREATED)
+
+
 def proof_of(key: str, headers: Mapping[str, Json]) -> str:
     """Return the token of a binding by which a gateway proves that events arrive; empty for another event."""
     if key not in {BINDING_CREATED, BINDING_DELETED} or not headers.get("arguments"):
@@ -126,7 +130,6 @@ class EventProof:
         ask: asks the management API; ``None`` if that cannot be asked.
         now: returns the time of the gateway's clock (ns).
         lost: called when a policy may have dropped events, with the reason and the last time before (ns).
-        binding: makes its own binding; by default on the channel that consumes.
         until: the time (ns) until which every event was published to the queue, and not dropped from it; 0
             while nothing is proved.
         policies: what policies make of the queue.
@@ -142,7 +145,6 @@ class EventProof:
     ask: Ask | None
     now: Callable[[], int]
     lost: Callable[[str, int], None]
-    binding: ProofBinding | None = None
     until: int = 0
     policies: QueuePolicies = NONE
     is_unavailable: bool = False
@@ -219,12 +221,12 @@ class EventProof:
         is_bound = await self._is_bound(lacks)
         can_ask = BINDING_CREATED in self.keys
         # Also while nothing is proved, because bindings or policies cannot be read.
-        is_made = not can_ask or self._published > self._began_before or await self._await_event(queue)
+        if can_ask and self._published <= self._began_before:
+            await self._await_event(queue)
         self._began_before = began
-        is_shown = is_bound and is_known and is_made
-        self._unproven = 0 if is_shown else self._unproven + 1
+        self._unproven = 0 if is_bound and is_known else self._unproven + 1
         self.took = self.now() - began
-        if is_shown:
+        if is_bound and is_known:
             self._proved(min(began, self._published) if can_ask else began)
 
     def _proved(self, until: int) -> None:
@@ -308,8 +310,8 @@ class EventProof:
             self._note_not_shown(answer, "the bindings of the queue")
         return lacks
 
-    async def _await_event(self, queue: AbstractQueue) -> bool:
-        """Make and remove a binding, and wait for its event; return whether the binding could be made.
+    async def _await_event(self, queue: AbstractQueue) -> None:
+        """Make and remove a binding, and wait for its event.
 
         Raises:
             EventsSilentError: none arrives, and none waits: those would be under way, behind what is not
@@ -317,21 +319,13 @@ class EventProof:
         """
         token, began, arrivals = secrets.token_hex(4), self.now(), self._arrivals
         self._awaited = token
-        failure = await (self.binding or ProofBinding(None, self.now)).make(queue, self.keys, token)
+        await bind_and_unbind(queue, self.keys, token)
         # Looks rather than one long wait: while the process stands still only one of them passes.
-        for _ in range(0 if failure else _LOOKS):
+        for _ in range(_LOOKS):
             if not self._awaited:
-                break
+                self._published = max(self._published, began)
+                return
             await asyncio.sleep(_LOOK_SECONDS)
-        if not self._awaited:
-            self._published = max(self._published, began)
-            return True
-        if failure:
-            self._not_shown = (
-                f"that all events arrive is not proven: the queue {self.queue} cannot be bound to"
-                f" {EVENT_EXCHANGE} once more: {failure}: grant what docs/rights.md lists"
-            )
-            return False
         waiting = await messages_in(queue.channel, queue.name)
         await taken()
         if not waiting and self._arrivals == arrivals:
@@ -339,7 +333,13 @@ class EventProof:
                 Trouble.BROKEN,
                 f"{EVENT_EXCHANGE} is bound to the queue {self.queue}, and nothing arrives in it",
             )
-        return True
+
+
+async def bind_and_unbind(queue: AbstractQueue, keys: Collection[str], token: str) -> None:
+    """Make and remove a binding of a queue with such keys; it has the events of that, if any arrive."""
+    key = _key_of_proof(keys)
+    await queue.bind(EVENT_EXCHANGE, key, arguments={PROOF: token})
+    await queue.unbind(EVENT_EXCHANGE, key, arguments={PROOF: token})
 
 
 async def is_published(queue: AbstractQueue, keys: Collection[str], max_length: int) -> bool:

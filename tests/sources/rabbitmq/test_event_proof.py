@@ -6,7 +6,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
 from typing import cast
@@ -36,7 +36,6 @@ from gateway.sources.rabbitmq.management_api import (
     answer_of,
 )
 from gateway.sources.rabbitmq.object_names import PROOF
-from gateway.sources.rabbitmq.proof_binding import ProofBinding
 from gateway.sources.rabbitmq.source_events import EventsReceived
 from tests.components.changing_proxy import Proxy, Reply, kept, proxy
 from tests.components.waiting import until
@@ -202,28 +201,6 @@ async def test_while_events_wait_the_broker_is_not_silent_and_nothing_is_proved(
     assert proof.until == 0
 
 
-class Refused403(ProofBinding):
-    """The binding of a user whose rights were taken away."""
-
-    async def make(self, *_: AbstractQueue | Collection[str]) -> str:
-        return "ACCESS_REFUSED"
-
-
-async def test_a_binding_that_cannot_be_made_proves_nothing_and_ends_nothing() -> None:
-    """The bindings of before are there, and what they bring is a proof as ever."""
-    proof = proof_that_asks(Document([{"source": EVENT_EXCHANGE, "routing_key": key} for key in KEYS]))
-    proof.binding = Refused403(None, proof.now)
-    for _ in range(4):
-        assert proof.remark == ""
-        await proof.prove(cast(AbstractQueue, Bindings()))
-    assert proof.until == 0
-    assert "cannot be bound to amq.rabbitmq.event once more: ACCESS_REFUSED: grant what" in proof.remark
-    proof.drops.emptied(proof.now(), proof.now())
-    arrive(proof)
-    await proof.prove(cast(AbstractQueue, Bindings()))
-    assert (proof.until > 0, proof.remark) == (True, "")
-
-
 async def test_that_nothing_is_proved_for_long_is_said() -> None:
     proof = proof_that_asks(Broken("status 500"))
     proof.keys = ["queue.created"]
@@ -261,13 +238,11 @@ class ProofSink(Sink):
     def __init__(self) -> None:
         super().__init__()
         self.received_until = 0
-        self.remark = ""
 
     def receive(self, event: Received) -> None:
         super().receive(event)
         if isinstance(event, EventsReceived):
-            assert event.until > self.received_until or event.remark
-            self.remark = event.remark
+            assert event.until > self.received_until
             self.received_until = event.until
 
 
@@ -588,27 +563,6 @@ async def test_a_user_with_a_topic_permission_for_the_events_alone_has_proofs(un
             await until(lambda: "connected" in sink.reported, "it listens")
             began = time.time_ns()
             await until(lambda: sink.received_until > began, "a proof")
-            assert sink.reported == ["connected"]
-
-
-async def test_a_right_that_is_taken_away_ends_no_connection_whose_bindings_are_there(
-    unbound: PrivateBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The broker ends the channel of a binding that it refuses, which is not the one that consumes."""
-    monkeypatch.setattr(event_proof, "PROOF_SECONDS", 1.5)  # a channel forgets rights after a second
-    with reading_user(unbound, []) as user:
-        async with consuming(unbound, user=user) as sink:
-            await until(lambda: "connected" in sink.reported, "it listens")
-            first = time.time_ns()
-            await until(lambda: sink.received_until > first, "a proof")
-            with unbound.http() as client:
-                rights = {"exchange": EVENT_EXCHANGE, "write": "", "read": "^none$"}
-                client.put(f"topic-permissions/%2F/{user.name}", json=rights).raise_for_status()
-            await until(lambda: sink.remark or len(sink.reported) > 1, "it says what is not proven")
-            assert "once more: ACCESS_REFUSED" in sink.remark, sink.reported
-            await make_queue(unbound, "received")
-            await until(lambda: "received" in names_in(sink), "an event")
-            await until(lambda: not sink.remark, "which is a proof")
             assert sink.reported == ["connected"]
 
 
