@@ -293,9 +293,9 @@ def test_a_gap_may_begin_before_the_events_that_were_late_when_the_broker_was_ki
     in_time = [(float(at), 0.2) for at in range(30, 41)]
     late = [(float(at), (at - 40) / 4) for at in range(44, 60)]
 
-    assert earliest([*in_time, (59.5, 0.2)], 60.0, 10.0) == 60.0 - 8.0 - 1.0
-    assert earliest([*in_time, *late], 60.0, 10.0) == 44.0 - 8.0 - 2 * 4.75
-    assert earliest([*in_time, *late, (59.5, 0.2)], 60.0, 10.0) == 60.0 - 8.0 - 2 * 4.75
+    assert earliest([*in_time, (59.5, 0.2)], 60.0, 10.0) == 60.0 - 10.5 - 1.0
+    assert earliest([*in_time, *late], 60.0, 10.0) == 44.0 - 10.5 - 2 * 4.75
+    assert earliest([*in_time, *late, (59.5, 0.2)], 60.0, 10.0) == 60.0 - 10.5 - 2 * 4.75
 
 
 @pytest.mark.parametrize(("away", "provable"), [(41.0, 40.0), (38.0, 40.0), (20.0, 50.0), (55.0, 50.0)])
@@ -306,8 +306,8 @@ def test_a_gap_may_begin_before_the_gateway_was_killed_whose_events_waited(
     in_time = [(float(at), 0.2) for at in range(30, 41)]
     late = [(float(at), 12.0) for at in range(50, 60)]
 
-    assert earliest([*in_time, *late], 60.0, 10.0, [away]) == provable - 8.0 - 10.0
-    assert earliest([*in_time, (59.5, 0.2)], 60.0, 10.0, [away]) == 60.0 - 8.0 - 1.0
+    assert earliest([*in_time, *late], 60.0, 10.0, [away]) == provable - 10.5 - 10.0
+    assert earliest([*in_time, (59.5, 0.2)], 60.0, 10.0, [away]) == 60.0 - 10.5 - 1.0
 
 
 @pytest.mark.parametrize(
