@@ -177,7 +177,7 @@ class PollingPlan:
         for plan in self._classes.values():
             if plan.first_page.class_name == "node":
                 plan.due = 0
-        self._succeeded()
+        self._succeeded(0)
         self._put_off_page()
 
     def nodes_listed(self) -> None:
@@ -280,7 +280,7 @@ class PollingPlan:
             spent: nanoseconds that the broker took for it; by default, all that passed.
         """
         self._nodes_first = self._nodes_first and request.class_name != "node"
-        self._succeeded()
+        self._succeeded(ended)
         spent = ended - began if spent is None else spent
         plan = self._classes[_key(request)]
         if request.page == 1:
@@ -310,7 +310,7 @@ class PollingPlan:
 
     def overview_read(self, ended: int) -> None:
         """Take the arrival, or the failure, of the overview."""
-        self._succeeded()
+        self._succeeded(ended)
         self._overview_due = ended + self._config.overview
 
     def users_read(self, began: int, ended: int, *, refused: bool) -> None:
@@ -327,7 +327,7 @@ class PollingPlan:
 
     def extra_read(self, request: ExtraRequest, spent: int, ended: int) -> None:
         """Take the answer about a single object or virtual host, for which the broker took ``spent`` (ns)."""
-        self._succeeded()
+        self._succeeded(ended)
         self._questions.answered(request, spent, ended)
 
     def refused(
@@ -337,7 +337,7 @@ class PollingPlan:
 
         ``withheld``: it needs a right that monitoring does not need.
         """
-        self._succeeded()
+        self._succeeded(ended)
         self._pages.pop(_key(request), None)
         plan = self._classes[_key(request)]
         plan.withheld = withheld
@@ -350,7 +350,7 @@ class PollingPlan:
 
     def ask_as_administrator(self, request: ListingRequest, ended: int) -> None:
         """List a class as the administrator, because the reading user may not."""
-        self._succeeded()
+        self._succeeded(ended)
         self._pages.pop(_key(request), None)
         plan = self._classes[request.class_name]
         plan.first_page = replace(plan.first_page, as_administrator=True)
@@ -370,7 +370,7 @@ class PollingPlan:
 
     def missing(self, request: ListingRequest, ended: int) -> None:
         """Do not list a collection for long, because the broker does not have it (see `retry`)."""
-        self._succeeded()
+        self._succeeded(ended)
         self._pages.pop(_key(request), None)
         plan = self._classes[request.class_name]
         plan.refusals = 1
@@ -487,7 +487,7 @@ class PollingPlan:
 
     def sessions_read(self, request: SessionsRequest, began: int, ended: int, *, found: bool) -> None:
         """Take the sessions of a connection; not ``found``: it has ended, or the broker shows none."""
-        self._succeeded()
+        self._succeeded(ended)
         if found:
             self.sessions.answered(request.connection, began, ended)
         else:
@@ -630,7 +630,10 @@ class PollingPlan:
         """Return the shortest nanoseconds from one listing to the next that the broker is asked to bear."""
         return int(plan.cost / self._config.urgent_share)
 
-    def _succeeded(self) -> None:
+    def _succeeded(self, ended: int) -> None:
+        """End the pauses; one that is demanded and not over stays: this request was under way already."""
+        if self._demands and ended < self._paused_until:
+            return
         self._failures = self._demands = 0
         self._paused_until = 0
 

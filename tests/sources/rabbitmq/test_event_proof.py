@@ -534,7 +534,8 @@ async def test_a_pause_that_is_demanded_of_a_proof_is_one_of_all_requests(unboun
         for number in range(3):
             await make_queue(unbound, f"meanwhile-{number}")
             await until(lambda: watched.gone("queue", f"meanwhile-{number}"), "its event")  # noqa: B023  at once
-        assert watched.asked.total() <= asked + 1, "one may have been under way"
+        # A listing may have been under way, and the proof asks for bindings and policies at one time.
+        assert watched.asked.total() <= asked + 2, "those that were under way"
 
 
 @pytest.mark.each_rabbitmq(since="4.0")

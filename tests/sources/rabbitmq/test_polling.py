@@ -281,6 +281,25 @@ def test_what_the_broker_lacks_is_asked_for_again_after_a_time_without_answers()
     assert polling.next_request(SECOND) == streams
 
 
+def test_a_pause_that_is_demanded_lasts_also_where_a_request_of_before_succeeds() -> None:
+    """An operation, or the proof that events arrive, was refused while a listing was under way."""
+    broker = Broker()
+    broker.run(10)
+    request = None
+    while request is None:
+        broker.now = broker.plan.due()
+        request = broker.plan.next_request(broker.now)
+    assert isinstance(request, ListingRequest)
+    until = broker.now + 60 * SECOND
+    broker.plan.demand(until)
+    broker.plan.page_read(request, broker.now, broker.now + MILLISECOND, last=True)
+    assert broker.plan.demanded_until == until
+    assert broker.plan.next_request(until - 1) is None
+    broker.now = until
+    broker.step()
+    assert broker.plan.demanded_until == 0
+
+
 def test_pauses_after_refusals_of_a_class_grow_to_minutes_and_a_success_makes_them_short_again() -> None:
     hosts = ListingRequest("vhost", "vhosts", ("name",))
     polling = PollingPlan([hosts])
