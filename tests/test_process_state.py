@@ -41,7 +41,7 @@ def mended() -> Iterator[None]:
 LEFT: dict[str, Callable[[], object]] = {
     "current folder": lambda: os.chdir("/"),
     "umask": lambda: os.umask(0o077),
-    "limit RLIMIT_NOFILE": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, FILES[1])),
+    "limit RLIMIT_NOFILE": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES[0] - 1, FILES[1])),
     "handler of SIGINT": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     "variable LEFT": lambda: os.environ.update(LEFT="x"),
     "sys.path": lambda: sys.path.append("left"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -28,6 +29,8 @@ CLOCK = SystemClock()
 HEARTBEATS = 250
 COST = 0.02
 """Seconds of the processor that the gateway needs for each heartbeat, as if it were much slower."""
+PUBLISHED_SECONDS = 60
+"""Seconds until all heartbeats are published: the gateway stands still so long."""
 
 
 class SlowConsole:
@@ -36,9 +39,12 @@ class SlowConsole:
     Attributes:
         taken: the number of processed heartbeats.
         confirmed: the times (ns) since which what is shown was reported to be current.
+        goes_on: set where it does not stand still.
     """
 
     def __init__(self) -> None:
+        self.goes_on = threading.Event()
+        self.goes_on.set()
         self.taken = 0
         self.confirmed: list[int] = []
 
@@ -49,6 +55,7 @@ class SlowConsole:
                 self.confirmed.append(one.current_until[""] - STALE_AFTER)
             elif isinstance(one, HeartbeatSeen):
                 self.taken += 1
+                self.goes_on.wait(PUBLISHED_SECONDS)
                 until = time.monotonic() + COST
                 while time.monotonic() < until:
                     pass
@@ -95,8 +102,16 @@ async def test_heartbeats_that_waited_for_a_slow_gateway_confirm_nothing(virtual
 
         await eventually(has_begun, "the first heartbeats confirm what is shown")
         taken = slow.taken
-        # From a thread with a loop of its own: that of the gateway is busy.
-        published_at = await asyncio.to_thread(lambda: asyncio.run(beat(virtual_host, HEARTBEATS)))
+        slow.goes_on.clear()
+
+        def publish() -> int:
+            """Publish in a thread with a loop of its own, while that of the gateway stands still."""
+            try:
+                return asyncio.run(beat(virtual_host, HEARTBEATS))
+            finally:
+                slow.goes_on.set()
+
+        published_at = await asyncio.to_thread(publish)
 
         async def are_taken() -> bool:
             return slow.taken >= taken + HEARTBEATS
