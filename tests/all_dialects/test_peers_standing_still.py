@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -20,6 +19,7 @@ from tests.applications.plant import MAPPING
 from tests.components.command_line import Site, new_site, running
 from tests.components.jmx_client import JmxClient
 from tests.components.operated_gateway import OPERATOR, OperatedGateway
+from tests.components.pages import served_page
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import new_virtual_host
 from tests.components.stopping import stop
@@ -55,7 +55,7 @@ class Gateway(OperatedGateway):
 
     def on_the_page(self) -> set[str]:
         """Return the sources with objects on the page of metrics, which leaves out what is stale."""
-        page = httpx.get(f"http://127.0.0.1:{self.page_port}/metrics/objects", trust_env=False, timeout=30)
+        page = served_page(f"http://127.0.0.1:{self.page_port}/metrics/objects")
         samples = [one for family in text_string_to_metric_families(page.text) for one in family.samples]
         of_objects = [one for one in samples if not one.name.startswith("amqp_gateway_")]
         shown = {one.labels["source"] for one in of_objects if "source" in one.labels}

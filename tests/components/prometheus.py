@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
+from tests.components.pages import served_page
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 
@@ -29,7 +30,7 @@ class Prometheus:
             AssertionError: it answers with an error, such as that of an invalid expression.
         """
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}"
-        answer = httpx.get(url, params=parameters, trust_env=False, timeout=30).json()
+        answer = served_page(url, parameters=parameters).json()
         assert answer["status"] == "success", answer
         data: dict[str, Any] = answer["data"]
         return data
@@ -78,6 +79,6 @@ def promtool(*words: str | Path, text: str | None = None) -> subprocess.Complete
 def _answers(found: Prometheus) -> bool:
     """Return whether Prometheus has read its configuration and its store."""
     try:
-        return httpx.get(f"http://127.0.0.1:{found.port}/-/ready", trust_env=False, timeout=30).is_success
+        return served_page(f"http://127.0.0.1:{found.port}/-/ready").is_success
     except httpx.HTTPError:
         return False

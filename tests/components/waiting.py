@@ -14,6 +14,8 @@ A broker that answers slowly is read every 2 min at the latest.
 
 _POLL_SECONDS = 0.02
 _LONGEST_PAUSE = 1.0
+_PART_OF_WAIT = 30
+"""The part of the time waited so far by which the next check may be late: what takes long is asked seldom."""
 
 
 def wait_until(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
@@ -21,11 +23,10 @@ def wait_until(condition: Callable[[], object], what: str, deadline: float = DEA
 
     The last check begins after the deadline: one check may take longer than that.
     """
-    begun = time.monotonic()
-    end = begun + deadline
+    first = begun = time.monotonic()
     while not condition():
-        assert begun < end, f"not within {deadline:g} s: {what}"
-        time.sleep(_pause(time.monotonic() - begun))
+        assert begun < first + deadline, f"not within {deadline:g} s: {what}"
+        time.sleep(_pause(begun - first, time.monotonic() - begun))
         begun = time.monotonic()
 
 
@@ -33,11 +34,10 @@ async def eventually(
     condition: Callable[[], Awaitable[object]], what: str, deadline: float = DEADLINE
 ) -> None:
     """Wait as `wait_until`, for a condition that is awaited."""
-    begun = time.monotonic()
-    end = begun + deadline
+    first = begun = time.monotonic()
     while not await condition():
-        assert begun < end, f"not within {deadline:g} s: {what}"
-        await asyncio.sleep(_pause(time.monotonic() - begun))
+        assert begun < first + deadline, f"not within {deadline:g} s: {what}"
+        await asyncio.sleep(_pause(begun - first, time.monotonic() - begun))
         begun = time.monotonic()
 
 
@@ -50,9 +50,9 @@ async def until(condition: Callable[[], object], what: str, deadline: float = DE
     await eventually(met, what, deadline)
 
 
-def _pause(took: float) -> float:
+def _pause(waited: float, took: float) -> float:
     """Return the seconds until the next check: a short check takes at most a quarter of the time.
 
-    The awaited work needs the processors, too, and a check may be a command of its own.
+    The awaited work needs the processors, too, and a check may be a command of its own or a request.
     """
-    return min(max(_POLL_SECONDS, 3 * took), _LONGEST_PAUSE)
+    return min(max(_POLL_SECONDS, waited / _PART_OF_WAIT, 3 * took), _LONGEST_PAUSE)

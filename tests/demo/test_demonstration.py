@@ -9,13 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 import yaml
 
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import amqp_gateway, environment
+from tests.components.pages import served_page
 from tests.components.waiting import wait_until
 from tests.demo.printed import START_SECONDS, demonstration, ports, processes_of, typed
 from tests.hypothesis_profiles import PROVING
@@ -45,11 +45,8 @@ def test_what_it_prints_can_be_typed(printed_text: str, tmp_path: Path) -> None:
     commands = re.findall(r"^  (snmp(?:table|walk) .*)$", printed_text, re.MULTILINE)
     assert len(commands) >= 4
     (metrics,) = re.findall(r"Prometheus +(http\S+)", printed_text)
-    assert 'amqp_gateway_process_up{process="jmx"} 1.0' in httpx.get(metrics, trust_env=False).text
-    assert (
-        'amqp_rabbitmq_queue_messages{name="orders.audit"'
-        in httpx.get(f"{metrics}/objects", trust_env=False).text
-    )
+    assert 'amqp_gateway_process_up{process="jmx"} 1.0' in served_page(metrics).text
+    assert 'amqp_rabbitmq_queue_messages{name="orders.audit"' in served_page(f"{metrics}/objects").text
     for command in commands:
         done = typed(command.split(), SNMPCONFPATH=folder, SNMP_PERSISTENT_DIR=str(tmp_path))
         assert (done.returncode, "No Such" in done.stdout) == (0, False), done

@@ -7,12 +7,12 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.jmx_client import JmxClient
+from tests.components.pages import served_page
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.distribution.building import ROOT, built
@@ -165,7 +165,7 @@ def test_it_is_healthy_and_measured(installed: Environment, site: Site, gateway:
     url = next(record["url"] for record in gateway.log if record["event"] == "metrics-ready")
 
     def all_up() -> bool:
-        text = httpx.get(url, trust_env=False).text
+        text = served_page(url).text
         return all(
             f'amqp_gateway_process_up{{process="{name}"}} 1.0' in text for name in ("core", "snmp", "jmx")
         )

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import yaml
 
 from gateway.clock import SystemClock
@@ -20,6 +19,7 @@ from gateway.protection.key_files import KeyFolder, KeyNames, WatchedKeys
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.operated_gateway import OperatedGateway
+from tests.components.pages import served_page
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import wait_until
@@ -93,7 +93,7 @@ class ProtectedShop(OperatedGateway):
     def refused(self, *, by_agent: bool = False) -> Mapping[str, int]:
         """Return the numbers of bodies that the gateway refused, or the agent, by reason."""
         port = self.agent_metrics_port if by_agent else self.metrics_port
-        page = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=30).text
+        page = served_page(f"http://127.0.0.1:{port}/metrics").text
         lines = re.findall(r"amqp_gateway_source_protected_refused_total\{(.*)\} (\S+)", page)
         return {
             reason[1]: int(float(count))

@@ -6,11 +6,10 @@ import re
 import time
 from pathlib import Path
 
-import httpx
-
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import running
+from tests.components.pages import served_page
 from tests.components.rabbitmq import new_virtual_host
 from tests.components.waiting import wait_until
 from tests.eventlog.reading import of_kind, read_log
@@ -21,7 +20,7 @@ LATE_SECONDS = 10
 
 
 def taken(there: ProtectedShop) -> float:
-    page = httpx.get(f"http://127.0.0.1:{there.metrics_port}/metrics", trust_env=False, timeout=30).text
+    page = served_page(f"http://127.0.0.1:{there.metrics_port}/metrics").text
     (count,) = re.findall(rf'kept_queue_deliveries_total{{source="{SOURCE}"}} (\S+)', page)
     return float(count)
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -18,6 +17,7 @@ from gateway.dialects.session import Send
 from gateway.model.times import MINUTE
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import amqp_gateway
+from tests.components.pages import served_page
 from tests.components.rabbitmq import new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
 from tests.protection.scene import (
@@ -134,7 +134,7 @@ def test_an_agent_has_metrics_of_its_own(there: ProtectedShop) -> None:
 
     def states() -> dict[tuple[str, str], float]:
         url = f"http://127.0.0.1:{there.agent_metrics_port}/metrics"
-        page = httpx.get(url, trust_env=False, timeout=30).text
+        page = served_page(url).text
         found.update({family.name: family.samples for family in text_string_to_metric_families(page)})
         shown = found["amqp_gateway_source_state"]
         return {(one.labels["source"], one.labels["state"]): one.value for one in shown}

@@ -24,6 +24,7 @@ from gateway.service.metrics.families import Family, Kind
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.certificates import Authority
 from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
+from tests.components.pages import served_page
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 
@@ -47,7 +48,7 @@ class Gateway:
         self._url = f"http://127.0.0.1:{port}/metrics"
 
     def text(self) -> str:
-        response = httpx.get(self._url, trust_env=False, timeout=30)
+        response = served_page(self._url)
         assert response.status_code == 200
         return response.text
 

@@ -29,6 +29,7 @@ from gateway.starts import RESERVED
 from gateway.state_folder import FEED_PLACE, StateFolder
 from tests.components import hosts
 from tests.components.command_line import COMMAND, Site, amqp_gateway, new_site, running
+from tests.components.pages import served_page
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import DEADLINE, wait_until
 from tests.service.processes.test_core import processes_of
@@ -151,7 +152,7 @@ def test_a_socket_that_is_removed_is_made_again_and_the_connections_stay(site: S
         wait_until((folder / "feed.objects").is_socket, "and that of the objects")
         wait_until(lambda: answers(site), "the core listens on it")
         url = f"http://127.0.0.1:{port}/metrics/objects"
-        wait_until(lambda: httpx.get(url).status_code == httpx.codes.OK, "the objects are shown")
+        wait_until(lambda: served_page(url).status_code == httpx.codes.OK, "the objects are shown")
         (folder / "feed.sock").unlink()
         with socket.socket(socket.AF_UNIX) as other:
             other.bind(str(folder / "feed.sock"))
@@ -254,7 +255,7 @@ def test_a_long_path_of_the_state_folder_is_no_obstacle(tmp_path: Path) -> None:
         gateway.ready()
         assert answers(site)
         assert ended_well(site)
-        httpx.get(f"http://127.0.0.1:{port}/metrics/objects").raise_for_status()
+        served_page(f"http://127.0.0.1:{port}/metrics/objects").raise_for_status()
         assert gateway.terminate().code is ExitCode.OK
 
 

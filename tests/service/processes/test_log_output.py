@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import httpx
 import psutil
 import pytest
 
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.supervisor import STOP_SECONDS
 from tests.components.command_line import COMMAND, Site, amqp_gateway, environment, new_site
+from tests.components.pages import served_page
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import DEADLINE, wait_until
 from tests.eventlog.reading import of_kind, read_log
@@ -300,7 +300,7 @@ def test_lines_that_a_gateway_loses_are_counted_and_an_alarm(tmp_path: Path) -> 
     reader, output = os.pipe()
 
     def lost(process: str) -> float:
-        page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        page = served_page(f"http://127.0.0.1:{port}/metrics").text
         found = re.search(f'process_log_lines_lost_total{{process="{process}"}} (\\S+)', page)
         return 0.0 if found is None else float(found[1])
 

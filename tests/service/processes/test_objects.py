@@ -22,6 +22,7 @@ from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.objects import CounterOffsetsFile
 from gateway.state_folder import COUNTER_OFFSETS
 from tests.components.command_line import RunningCommand, amqp_gateway, new_site, running
+from tests.components.pages import served_page
 from tests.components.ports import free_tcp_port
 from tests.components.prometheus import Prometheus, prometheus, promtool
 from tests.components.shop import agent, source, till_record, update
@@ -46,7 +47,7 @@ class Page:
         self.target = f"127.0.0.1:{port}"
 
     def get(self, path: str = "/metrics/objects") -> httpx.Response:
-        return httpx.get(f"http://{self.target}{path}", trust_env=False, timeout=30)
+        return served_page(f"http://{self.target}{path}")
 
     def of_queue(self, name: str) -> dict[str, float]:
         """Return the numbers of a queue, by metric."""

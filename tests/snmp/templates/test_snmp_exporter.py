@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.snmp.templates.snmp_exporter import AUTH
+from tests.components.pages import served_page
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.snmp.templates.conftest import MESSAGES, PASSPHRASES, SOURCE, USER, PolledGateway
@@ -34,17 +35,15 @@ class Exporter:
 
     def answers(self) -> bool:
         try:
-            return httpx.get(self._url, trust_env=False, timeout=30).is_success
+            return served_page(self._url).is_success
         except httpx.HTTPError:
             return False
 
     def scrape(self, module: str) -> dict[str, Metric]:
         """Return the families of a module, by name."""
-        answer = httpx.get(
+        answer = served_page(
             f"{self._url}/snmp",
-            params={"target": self._target, "module": module, "auth": AUTH},
-            trust_env=False,
-            timeout=60,
+            parameters={"target": self._target, "module": module, "auth": AUTH},
         )
         assert answer.is_success, answer.text
         return {family.name: family for family in text_string_to_metric_families(answer.text)}
