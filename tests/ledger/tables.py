@@ -1,4 +1,4 @@
-"""The tables that Spark makes of the log, when proving while its driver is killed, compared with the ledger.
+"""The tables that Spark makes of the log while its driver is killed, compared with the ledger; when proving.
 
 Tables are read with DuckDB, that is, without Spark.
 """
@@ -21,19 +21,14 @@ import duckdb
 from gateway.eventlog.query import ask
 from tests.components.command_line import amqp_gateway, environment
 from tests.components.waiting import wait_until
-from tests.hypothesis_profiles import PROVING
 from tests.ledger.lives import Truth
 from tests.ledger.verdict import CLASSES
 
 FIRST_FILES = 20
 """The number of files of a build after which the driver is killed, in the middle of its tables."""
 
-FILES = 4 if PROVING else 64
-"""The files of a batch; the log has some 25, unless proving.
-
-Each further batch takes seconds, on a busy machine a minute; ``tests/analytics/test_pipeline.py`` has a
-driver that is killed between several.
-"""
+FILES = 4
+"""The files of a batch."""
 
 _SPARK = ("--master=local[1]", "--conf=spark.driver.memory=1g", "--conf=spark.sql.shuffle.partitions=1")
 _BUILD_SECONDS = 1000.0
@@ -74,9 +69,8 @@ _LOGGED = """
 
 
 def build(log: Path, output: Path) -> None:
-    """Make tables of a whole log in ``output``; when proving, another driver was killed in the middle."""
-    if PROVING:
-        _kill_a_driver(log, output)
+    """Make tables of a whole log in ``output``; another driver was killed in the middle."""
+    _kill_a_driver(log, output)
     ended = amqp_gateway(*_words(log, output), seconds=_BUILD_SECONDS)
     assert ended.code == 0, ended.errors
 

@@ -43,10 +43,10 @@ SEED = 756 if PROVING else 329
 The first kills end the agent, or without one the JMX process, while the broker recovers, the JVM while the
 SNMP process does, and the supervisor while the core does.
 """
-TABLES_LOOKS = (tables.differences, tables.report_differences) if PROVING else (tables.differences,)
-"""The checks of the tables.
+TABLES_LOOKS = (tables.differences, tables.report_differences) if PROVING else ()
+"""The checks of the tables: Spark takes as much of the processor as broker and gateway together.
 
-The report reads the whole log once more, which takes as long as both drivers.
+Without a proof, `tests.demo_check` compares what Spark counts of a living broker with another ledger.
 """
 SETTLED_SECONDS = 120.0
 LONGEST_WAIT = 200
@@ -110,7 +110,8 @@ def test_log_and_front_ends_agree_with_the_ledger_over_kills(
         _until_right(made, looks, record_property)
         _until_right(made, last_looks, record_property)
         made.end()
-        tables.build(made.log, tmp_path / "tables")
+        if TABLES_LOOKS:
+            tables.build(made.log, tmp_path / "tables")
         for differences_of in TABLES_LOOKS:
             found = list(differences_of(made.log, tmp_path / "tables", truth, SOURCES))
             record_property(f"contradictions: {differences_of.__name__}", len(found))

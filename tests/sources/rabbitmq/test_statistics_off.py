@@ -192,9 +192,9 @@ def test_whose_another_queue_of_the_same_name_is_is_asked_again() -> None:
 def test_many_exclusive_queues_do_not_keep_the_broker_busy(*, statistics_off: bool) -> None:
     shop = World()
     shop.broker.statistics_off = statistics_off
-    for number in range(3_000):
+    for number in range(1_500):
         shop.broker.add_queue(f"q{number}", exclusive=True)
     shop.run(60)
     asked = owners_asked(shop)
-    assert len(asked) <= 60 * 0.04 / 0.002 + 2
+    assert len(asked) <= 60 * 0.04 / 0.002 + 2 < 1_500
     assert bool(asked) is not statistics_off
