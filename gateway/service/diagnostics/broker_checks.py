@@ -47,7 +47,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.management_changes import Lookup
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES, ObjectName
-from gateway.sources.rabbitmq.own_queue_policies import candidates_of, policies_of
+from gateway.sources.rabbitmq.own_queue_policies import QueuePolicies, candidates_of, policies_of
 from gateway.sources.rabbitmq.rights import consuming_events, tags_of
 
 _NAME: Final = "amqp-gateway check"
@@ -175,19 +175,32 @@ async def _check_policies(
     bound = MAX_QUEUE_LENGTH if settings.events is None else settings.events.max_length
     name, bound = kept or (f"{OWN_QUEUES}events.{uuid.uuid4()}", bound)
     async with HttpReader(management_endpoint(settings, settings, folder)) as reader:
-
-        async def ask(request: ManagementRequest) -> Answer:
-            return await after_pauses(partial(reader.read, request))
-
-        place = ObjectName("queue", (events.vhost, name))
-        found = policies_of(name, bound, await ask(QueuePoliciesRequest(place)))
-        if found is None:
-            usual, operator = [
-                await ask(PoliciesRequest(events.vhost, operator)) for operator in (False, True)
-            ]
-            found = candidates_of(name, bound, usual, operator)
+        found = await policies_shown(reader, ObjectName("queue", (events.vhost, name)), bound)
     if found is not None and found.text:
         report(f"{events}: {found.text}")
+
+
+async def policies_shown(
+    reader: HttpReader, queue: ObjectName, declared: int, carried: str = "events"
+) -> QueuePolicies | None:
+    """Return what policies make of a queue, or may make of it; ``None`` if that is not shown.
+
+    Args:
+        reader: reads the broker.
+        queue: the queue, which may not exist.
+        declared: the number of messages to which it is declared to be bounded.
+        carried: what it carries, for people.
+    """
+
+    async def ask(request: ManagementRequest) -> Answer:
+        return await after_pauses(partial(reader.read, request))
+
+    vhost, name = queue.parts
+    found = policies_of(name, declared, await ask(QueuePoliciesRequest(queue)), carried)
+    if found is not None:
+        return found
+    usual, operator = [await ask(PoliciesRequest(vhost, operator)) for operator in (False, True)]
+    return candidates_of(name, declared, usual, operator, carried)
 
 
 def _nodes(settings: RabbitMqSettings) -> str:
