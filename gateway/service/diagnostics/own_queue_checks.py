@@ -6,28 +6,20 @@ queue that is declared here, and shown there.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import uuid
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
-from typing import Final
 
 from gateway.config.sources import AmiSource, RabbitMqSource, Source
 from gateway.links.durable_queue import default_name
-from gateway.service.diagnostics.broker_checks import checked_channel, policies_shown
+from gateway.service.diagnostics.broker_checks import bindings_shown, checked_channel, policies_shown
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.service.sources.rabbitmq_endpoints import management_endpoint
-from gateway.sources.rabbitmq.http_reader import HttpReader, after_pauses
-from gateway.sources.rabbitmq.management_api import BindingsRequest, Document
+from gateway.sources.rabbitmq.http_reader import HttpReader
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES, ObjectName
-
-_LOOKS: Final = 3
-"""How often a management API is asked for the queue: another node of a cluster may show it late."""
-_AGAIN_SECONDS: Final = 0.5
 
 
 async def policies_on_queue(name: str, source: Source, sources: Mapping[str, Source], folder: Path) -> str:
@@ -64,10 +56,7 @@ async def _read(
 ) -> str | None:
     """Return what a source reads of policies on a queue; ``None`` if its broker does not show ``proving``."""
     async with HttpReader(management_endpoint(settings, settings, folder)) as reader:
-        for _ in range(_LOOKS):
-            answer = await after_pauses(partial(reader.read, BindingsRequest(proving)))
-            if isinstance(answer, Document) and answer.body:  # it is bound to the default exchange
-                found = await policies_shown(reader, queue, bound, "messages")
-                return "" if found is None else found.text
-            await asyncio.sleep(_AGAIN_SECONDS)
-    return None
+        if await bindings_shown(reader, proving) is not None:
+            return None
+        found = await policies_shown(reader, queue, bound, "messages")
+    return "" if found is None else found.text
