@@ -62,6 +62,8 @@ class LastState:
         deliveries: of durable subscriptions of any source, with records in the log; the last ones, in order.
         is_complete: no object that lived is missing.
         event_delay: by source: the longest delay of the last events of an agent, in nanoseconds.
+        unproven: by source: nanoseconds by which what was missed may begin earlier than `complete_until`,
+            because no proof of that time was recorded (`SourceKind.unproven`).
         young: by ``object_id``: the time of creation, by the gateway's clock, of objects whose creation was
             recorded within `YOUNG` before the end.
     """
@@ -72,6 +74,7 @@ class LastState:
     deliveries: dict[str, None] = field(default_factory=dict)
     is_complete: bool = True
     event_delay: dict[str, int] = field(default_factory=dict)
+    unproven: dict[str, int] = field(default_factory=dict)
     young: dict[str, int] = field(default_factory=dict)
 
     def of(self, source: str) -> Iterator[LogRecord]:
@@ -86,6 +89,8 @@ class LastState:
         }
         for name in states.keys() & self.read_whole.keys():
             states[name].read_whole[name] = self.read_whole[name]
+        for name in states.keys() & self.unproven.keys():
+            states[name].unproven[name] = self.unproven[name]
         for object_id, record in self.objects.items():
             state = states.get(record.source or "")
             if state is None:
@@ -125,6 +130,7 @@ class _StateReader:
         self._sources = sources
         self._state = LastState()
         self._unheard: dict[str, int] = {}
+        self._unproven: dict[str, int] = {}
         self._took: defaultdict[str, EventDelays] = defaultdict(EventDelays)
         self._last_received: dict[str, int] = {}
         self._arrived: dict[str, int] = {}
@@ -166,6 +172,8 @@ class _StateReader:
                 # What happened before the last message may have been under way in an agent that ended then.
                 complete_until = min(complete_until, self._last_received[source] - took)
             state.complete_until[source] = complete_until
+            if unproven := self._unproven.get(source):
+                state.unproven[source] = unproven
             if delays.longest > 0:
                 state.event_delay[source] = delays.longest
         return state
@@ -240,6 +248,7 @@ class _StateReader:
         if values.get(READ_WHOLE) is True:
             self._state.read_whole[source] = nanoseconds_of(values.get(READ_WHOLE_SINCE))
         until = nanoseconds_of(values.get(RECEIVED_UNTIL))
+        self._unproven[source] = 0 if until else source_kind(record.dialect).unproven
         if until or record.state not in _UNHEARD:
             self._unheard.pop(source, None)
         if until:

@@ -59,12 +59,14 @@ class RestoredSource:
         read_whole: all of its objects were recorded at one time at least.
         read_whole_since: the first such time, nanoseconds since 1970 UTC; 0 where it is not known.
         event_delay: the longest delay of the last events of an agent, in nanoseconds; 0 if there were none.
+        unproven: nanoseconds by which what was missed may begin earlier than ``complete_until``.
     """
 
     complete_until: int = 0
     read_whole: bool = False
     read_whole_since: int = 0
     event_delay: int = 0
+    unproven: int = 0
 
 
 class LoggedSource:
@@ -80,6 +82,7 @@ class LoggedSource:
         read_whole: all of its objects were read since the start, so an object seen for the first time is new.
         complete_until: while it is not observed: the end of its observation, nanoseconds since 1970 UTC. 0
             while it is observed, and where it never was.
+        unproven: as in `RestoredSource`, of the time before the start.
         read_whole_since: the first time when all of its objects were recorded, nanoseconds since 1970 UTC, by
             this gateway or one before it: an object that was created since counts from zero. 0 for never.
         recorded_at: the time of its last record, nanoseconds of the gateway's clock; 0 for never.
@@ -96,6 +99,7 @@ class LoggedSource:
         "read_whole_since",
         "record",
         "recorded_at",
+        "unproven",
     )
 
     def __init__(
@@ -107,6 +111,7 @@ class LoggedSource:
         self.record = record
         self.read_whole = False
         self.complete_until = former.complete_until
+        self.unproven = former.unproven
         # Logs of earlier versions do not say since when; until their end is later than that.
         self.read_whole_since = (former.read_whole_since or former.complete_until) if former.read_whole else 0
         self.recorded_at = 0

@@ -294,7 +294,8 @@ class LogRecorder:
             self._unheard.discard(record.name)
             # The source records by itself what is missed from there on.
             until = source.complete_until or self._now
-            self._out.append(absence_of(record, unheard_since, until, self._ingest_ts))
+            since = unheard_since - source.unproven
+            self._out.append(absence_of(record, since, until, self._ingest_ts))
         agents = [one for (number, _), one in self._agents.items() if number == record.number]
         if record.state is SourceState.SYNCHRONISED:
             self._former.read_whole(record.name, {one.agent for one in agents if not one.fresh})
@@ -561,6 +562,7 @@ class RestoredObjects:
         state = state or LastState()
         self._complete_until = state.complete_until
         self._event_delay = state.event_delay
+        self._unproven = state.unproven
         self._read_whole = state.read_whole
         # With a hole in what was read, an object that the log does not show may have been there.
         self._news = set(state.read_whole) if state.is_complete else set()
@@ -592,7 +594,11 @@ class RestoredObjects:
         """Return the state of a source at the end of the log."""
         since = self._read_whole.get(name)
         return RestoredSource(
-            self._complete_until.get(name, 0), since is not None, since or 0, self._event_delay.get(name, 0)
+            self._complete_until.get(name, 0),
+            since is not None,
+            since or 0,
+            self._event_delay.get(name, 0),
+            self._unproven.get(name, 0),
         )
 
     def meet(self, source: str, class_name: str, record: ObjectRecord, ingest_ts: str) -> Meeting:

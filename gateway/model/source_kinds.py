@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.model.times import SECOND
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceKind:
@@ -28,6 +30,8 @@ class SourceKind:
             standstill is a gap. Other kinds have queues, whose ends and drops show that.
         events_lack_absence: its events cannot say that an argument is absent: zero, or an empty text, says so
             of an optional one.
+        unproven: the longest time (ns) since the last proof that all was received, before that is said. What
+            is missed when the gateway ends may begin so much earlier.
         run_ends_at: the text behind the run of its broker, with which its native ids begin; empty where they
             do not: each run counts from zero.
     """
@@ -41,6 +45,7 @@ class SourceKind:
     one_of_a_name: bool = False
     misses_in_standstills: bool = False
     events_lack_absence: bool = False
+    unproven: int = 0
     run_ends_at: str = ""
 
     def run_of(self, native_id: str) -> str:
@@ -57,7 +62,13 @@ SOURCE_KINDS: Final[Mapping[str, SourceKind]] = {
     "ami": SourceKind(restores_objects=True, misses_in_standstills=True),
     "cml": SourceKind(read_whole=True, sets_natively=True, misses_in_standstills=True, run_ends_at="/"),
     "qmf": SourceKind(read_whole=True, with_agents=True, over_one_link=True, events_lack_absence=True),
-    "rabbitmq": SourceKind(read_whole=True, restores_objects=True, native_ids_last=True, one_of_a_name=True),
+    "rabbitmq": SourceKind(
+        read_whole=True,
+        restores_objects=True,
+        native_ids_last=True,
+        one_of_a_name=True,
+        unproven=20 * SECOND,
+    ),
 }
 """The kinds of sources by the ``kind`` of a source in the configuration."""
 

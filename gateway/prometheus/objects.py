@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -99,7 +99,7 @@ MAX_KEPT: Final = 20_000
 
 
 class KeptCounters(msgspec.Struct, frozen=True, kw_only=True):
-    """The counters of an object that are absent, or less than they were shown, for the next process.
+    """The counters of an object as they were shown, for the next process: it shows none with less.
 
     Attributes:
         source: the name of its source.
@@ -107,7 +107,8 @@ class KeptCounters(msgspec.Struct, frozen=True, kw_only=True):
         stable_name: its stable name.
         created: when it was created (ns); 0 if unknown.
         reset: the time of its last discontinuity (ns).
-        counters: offset, highest and last value, as of `Continued`, by the name of the family.
+        counters: offset, highest and last value, as of `Continued`, by the name of the family. The last value
+            is also that of a counter that has one: it may be less when the next process reads it.
     """
 
     source: str
@@ -145,12 +146,14 @@ class ShownObject(ReplicaObject[Group]):
         return value + known.offset if known and isinstance(value, int | float) else value
 
     def kept(self, source: str) -> KeptCounters | None:
-        """Return its counters that continue, for the next process; ``None`` where there are none."""
+        """Return its counters, for the next process; ``None`` where there are none."""
         families = self.in_class.families
-        counters = {
-            families[position].name: (known.offset, known.highest, known.last)
-            for position, known in self.continued.items()
-        }
+        counters: dict[str, tuple[int | float, int | float, int | float | None]] = {}
+        for position in self.in_class.counters:
+            known = self.continued.get(position, _CONTINUES)
+            last = self.values.get(position, known.last)
+            if isinstance(last, int | float):
+                counters[families[position].name] = known.offset, known.highest, last
         if not counters:
             return None
         return KeptCounters(
@@ -342,17 +345,21 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         return self._replica.is_complete
 
     def kept(self) -> list[KeptCounters]:
-        """Return the counters that continue, for the next process; those of unknown objects among them."""
+        """Return the counters for the next process, those of unknown objects among them.
+
+        Of too many objects those come first whose counters continue with an offset.
+        """
         sources = {number: one.record.name for number, one in self._replica.sources.items()}
         trusted = {name for name, is_trusted in self.sources if is_trusted}
         known = (
             shown.kept(sources[number])
+            for continues in (True, False)
             for (number, _), rows in self._objects.items()
             for shown in rows.values()
-            if shown.continued
+            if bool(shown.continued) is continues
         )
         waiting = (one for one in self._kept.values() if one.source not in trusted)
-        return list(islice(filter(None, (*known, *waiting)), MAX_KEPT))
+        return list(islice(chain(waiting, filter(None, known)), MAX_KEPT))
 
     def __len__(self) -> int:
         """Return the number of known objects of the chosen classes."""

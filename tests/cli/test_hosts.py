@@ -238,30 +238,34 @@ def replaceable_interpreter(folder: Path) -> Path:
     return python
 
 
-def test_processes_are_started_when_an_upgrade_brings_the_interpreter_back(site: Site) -> None:
+def test_a_core_is_started_when_an_upgrade_brings_the_interpreter_back(site: Site) -> None:
+    """While it cannot be started the log and `health` say so."""
     python = replaceable_interpreter(site.folder / "installed")
-    file = str(site.configuration)
-    words = ["--config", file, "--copy", file, "--state", str(site.state.path), "--process", "compactor"]
-    program = (python, "-P", "-m", "gateway.cli.main")
-    with running(
-        "supervise", *words, "--state-lock", "0", log=site.folder / "log", program=program
-    ) as gateway:
+    words, program = ("run", "--config", site.configuration), (python, "-P", "-m", "gateway.cli.main")
+    with running(*words, log=site.folder / "log", program=program) as gateway:
 
-        def logged(event: str) -> list[dict[str, Any]]:
-            return [record for record in gateway.log if record["event"] == event]
+        def logged(event: str, name: str = "core") -> list[dict[str, Any]]:
+            named = (record for record in gateway.log if record["event"] == event)
+            return [record for record in named if record.get("name", name) == name]
 
         gateway.ready()
         wait_until(lambda: logged("gateway-ready"), "the supervisor has said so, too")
         replaced = python.rename(python.with_name("replaced"))
-        os.kill(logged("gateway-ready")[0]["processes"]["compactor"], signal.SIGKILL)
+        os.kill(logged("gateway-ready")[0]["processes"]["core"], signal.SIGKILL)
         wait_until(lambda: len(logged("process-not-started")) >= FAILED_STARTS, "it is tried again")
+        unhealthy = amqp_gateway("health", "--config", site.configuration)
         replaced.rename(python)
-        wait_until(lambda: len(logged("compactor-ready")) == 2, "it is started")
+        wait_until(lambda: is_healthy(site), "it is started")
         pauses = [record["restart_in_seconds"] for record in logged("process-not-started")]
         ended = gateway.terminate()
+    assert unhealthy.code is ExitCode.UNREACHABLE
     assert (ended.code, ended.reported) == (ExitCode.OK, [])
     assert pauses == sorted(set(pauses)), "with growing pauses"
     assert ended.log[-1]["event"] == "gateway-ended"
+
+
+def is_healthy(site: Site) -> bool:
+    return amqp_gateway("health", "--config", site.configuration).code is ExitCode.OK
 
 
 BROKEN = """

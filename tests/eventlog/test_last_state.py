@@ -129,6 +129,24 @@ def test_a_source_that_was_down_was_listened_to_until_then(
 
 
 @pytest.mark.parametrize(
+    ("kind", "unproven"), [("rabbitmq", {"shop": 20 * SECOND}), ("qmf", {})], ids=["proofs", "one link"]
+)
+def test_the_log_of_a_source_whose_events_are_proven_may_end_later_than_the_last_proof(
+    tmp_path: Path, kind: str, unproven: dict[str, int]
+) -> None:
+    """A gateway that is killed soon after its bindings were removed leaves a log that does not say so."""
+    mirror = LogRecorder(RecorderSettings())
+    shop = msgspec.structs.replace(SHOP, kind=kind)
+    records = mirror.apply(batch(shop, QUEUE, queue(1)), T0)
+    state = last_state(logged(tmp_path, records), ["shop"])
+    assert state.unproven == state.by_source()["shop"].unproven == unproven
+    late = msgspec.structs.replace(shop, complete_until=T0 - MINUTE)
+    records += mirror.apply(batch(late), T0 + SECOND)
+    known = last_state(logged(tmp_path / "overdue", records), ["shop"])
+    assert (known.unproven, known.complete_until["shop"]) == ({}, T0 - MINUTE), "the proof is in the log"
+
+
+@pytest.mark.parametrize(
     ("took", "before"), [(0, SECOND), (22 * SECOND, 44 * SECOND), (60 * MINUTE, MINUTE), (-MINUTE, SECOND)]
 )
 def test_what_was_under_way_when_the_log_ended_was_not_received(
@@ -639,6 +657,18 @@ def test_a_source_that_is_read_again_was_not_listened_to_since_the_log_ended() -
     (gap,) = (record for record in with_all_fields(reported) if record.kind is RecordKind.GAP)
     assert (gap.source, gap.from_ts) == ("shop", "2026-11-20T15:00:00.000000Z")
     assert gap.to_ts == "2026-11-20T15:02:00.000000Z"
+
+
+def test_a_gap_reaches_back_to_the_last_proof_that_all_was_received(tmp_path: Path) -> None:
+    """The event plugin may have been off and on before the log ended: the last look at bindings counts."""
+    shop = msgspec.structs.replace(SHOP, kind="rabbitmq")
+    records = LogRecorder(RecorderSettings()).apply(batch(shop, QUEUE, queue(1)), T0)
+    mirror = LogRecorder(RecorderSettings(), last_state(logged(tmp_path, records), ["shop"]))
+    waits = msgspec.structs.replace(CATCHING_UP, kind="rabbitmq")
+    reported = mirror.apply(batch(waits, QUEUE, queue(1)), T0 + MINUTE)
+    reported += mirror.apply(batch(shop), T0 + 2 * MINUTE)
+    (gap,) = (record for record in with_all_fields(reported) if record.kind is RecordKind.GAP)
+    assert (gap.from_ts, gap.to_ts) == ("2026-11-20T14:59:39.000000Z", "2026-11-20T15:02:00.000000Z")
 
 
 def test_a_gap_begins_with_the_last_word_of_agents_whose_link_had_gone_silent(tmp_path: Path) -> None:

@@ -32,6 +32,9 @@ PROOF_SECONDS = 10.5
 is in the delay of events.
 """
 
+UNPROVEN_SECONDS = 20.0
+"""The time by which a gap may begin earlier where a log ended, which does not say when the last proof was."""
+
 LATE_SECONDS = 1.0
 """The delay of an event from which on others wait at the broker, so that nothing proves that all came."""
 
@@ -133,6 +136,8 @@ class Reading:
             else:
                 longest = DELAY_SECONDS[1] if self.of is None else AGENT_DELAY_SECONDS
                 begin = earliest(events, kill.began, longest, away)
+                if kill.victim in self.misses or away:
+                    begin -= UNPROVEN_SECONDS
                 if self.of is not None:  # of what an agent publishes, the delay of any message counts
                     begin = min(begin, kill.began - longest)
                 found.append(Absence(begin, kill.began, ended))

@@ -285,7 +285,7 @@ def _naming(element: Element) -> tuple[str, str, str]:
 
 
 def _name(element: Element) -> str:
-    return element.attributes.get("name", "")  # what has none is left out (`schema.nameless`)
+    return element.attributes.get("name", "")  # what has none is left out (`schema.left_out`)
 
 
 def _flag(element: Element, name: str, *, default: bool) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.dialects.cml.console_tree import ClassView, Known, Listing, Views, difference
 from gateway.dialects.cml.messages import InspectReply, SchemaReply, Status
-from gateway.dialects.cml.schema import ObjectRead, nameless
+from gateway.dialects.cml.schema import ObjectRead, left_out
 from gateway.dialects.cml.session_state import Asked, SessionState, Signal, State
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.session import NEVER
@@ -221,8 +221,8 @@ class Poller:
     def _use(self, views: Views) -> None:
         if self._state.views is None or self._state.views.schema != views.schema:
             self._state.observations += views.learned()
-            if count := nameless(views.schema):
-                text = f"classes, fields, methods and arguments without a name: {count}"
+            if count := left_out(views.schema):
+                text = f"classes, fields, methods and arguments without a name of their own: {count}"
                 self._state.note("schema-left-out", text)
         self._state.views = views
 

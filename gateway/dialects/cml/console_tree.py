@@ -21,7 +21,14 @@ from gateway.dialects.cml.messages import (
     Spelling,
     object_number,
 )
-from gateway.dialects.cml.schema import Children, ClassDescription, ObjectRead, package_of, read_classes
+from gateway.dialects.cml.schema import (
+    Children,
+    ClassDescription,
+    ObjectRead,
+    listed_names,
+    package_of,
+    read_classes,
+)
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.model.observations import ClassLearned, EventLearned, ObjectSeen
 from gateway.model.schema import Argument, ClassKey, ClassSchema, EventSchema
@@ -362,7 +369,7 @@ class Views:
     """All classes of one schema.
 
     Raises:
-        ProtocolError: the schema has several classes of one name, or more classes than permitted.
+        ProtocolError: the schema has no class with a name of its own, or more classes than permitted.
     """
 
     def __init__(self, reply: SchemaReply, config: ConsoleConfig) -> None:
@@ -373,12 +380,12 @@ class Views:
         self.package = package_of(named.name)
         described = read_classes(named, config.is_statistic)
         if not described:
-            raise ProtocolError("a class with a name", "none")
+            raise ProtocolError("a class with a name of its own", "none")
         most = max((len(each.schema.elements) for each in described), default=0)
         if most > MAX_FIELDS:
             raise ProtocolError(f"classes of at most {MAX_FIELDS} fields", f"one of {most}")
         self._by_name = {each.schema.key.name: ClassView(each, config.secrets) for each in described}
-        listed = {each.class_name for one in described for each in one.children}
+        listed = listed_names(reply)
         self._root = next((name for name in self._by_name if name not in listed), "")
         text = Argument(TEXT, ValueType.STRING)
         self.event = EventSchema(ClassKey(self.package, NOTIFY), (text,))

@@ -169,43 +169,74 @@ def _never(_: str, __: str, ___: str) -> bool:
 
 
 def read_classes(reply: SchemaReply, is_statistic: IsStatistic = _never) -> tuple[ClassDescription, ...]:
-    """Return the classes that a schema-reply describes, in its order, without what is `nameless`.
+    """Return the classes that a schema-reply describes, in its order, without what is `left_out`.
 
     Raises:
-        ProtocolError: two classes, or two fields of a class, have one name; or a value of an enumeration is
-            not of its type.
+        ProtocolError: a value of an enumeration is not of its type.
     """
-    classes = [each for each in reply.classes if _is_named(each)]
+    classes = _meant(reply.classes)
     names = [each.name for each in classes]
-    _refuse_repeated(names, "classes")
     parents: dict[str, set[str]] = {}
     for each in classes:
-        for _, _, field in flattened_fields(each.fields):
-            if TYPES.get(field.type) is ValueType.REFERENCE:
-                parents.setdefault(field.name, set()).add(each.name)
+        for field in _references(each):
+            parents.setdefault(field.name, set()).add(each.name)
     package = package_of(reply.name)
     return tuple(
         _described(package, each, parents.get(each.name, set()), set(names), is_statistic) for each in classes
     )
 
 
-def nameless(reply: SchemaReply) -> int:
-    """Return how many classes, fields, methods and arguments of a schema have no name.
+def left_out(reply: SchemaReply) -> int:
+    """Return how many classes, fields, methods and arguments of a schema have no name of their own.
 
-    No message could mean them, so they are left out, and everything beside them stays. The fields of a group
-    without a name are outside it.
+    No message could mean those without a name, and one with a name that several have could mean any of them.
+    So they are left out, and everything beside them stays; a method with two arguments of one name, which no
+    request can call, is left out whole. The fields of a group without a name are outside it.
     """
-    return sum(
-        _nameless(each.fields) + sum(_nameless(one.fields) if _is_named(one) else 1 for one in each.methods)
-        if _is_named(each)
-        else 1
-        for each in reply.classes
-    )
+    classes, listed = _meant(reply.classes), listed_names(reply)
+    of_classes = (_left_out_of(each, has_parent=each.name in listed) for each in classes)
+    return len(reply.classes) - len(classes) + sum(of_classes)
 
 
-def _nameless(members: Sequence[SchemaMember]) -> int:
+def listed_names(reply: SchemaReply) -> set[str]:
+    """Return the names of all fields that list objects, which are classes of those."""
+    return {field.name for one in _meant(reply.classes) for field in _references(one)}
+
+
+def _left_out_of(each: SchemaClass, *, has_parent: bool) -> int:
+    methods = [_unnamed(one.fields) if _can_be_called(one) else 1 for one in each.methods]
+    named = sum(1 for _ in flattened_fields(each.fields))
+    return _unnamed(each.fields) + named - len(_own_fields(each, has_parent=has_parent)) + sum(methods)
+
+
+def _meant(classes: Sequence[SchemaClass]) -> list[SchemaClass]:
+    """Return the classes that have a name of their own."""
+    names = Counter(each.name for each in classes)
+    return [each for each in classes if _is_named(each) and names[each.name] == 1]
+
+
+def _own_fields(each: SchemaClass, *, has_parent: bool) -> list[tuple[str, tuple[str, ...], SchemaField]]:
+    """Return the `flattened_fields` of a class that have a name of their own; that of its parent is taken."""
+    flattened = list(flattened_fields(each.fields))
+    names = Counter(name for name, _, _ in flattened)
+    if has_parent:
+        names[PARENT] += 1
+    return [one for one in flattened if names[one[0]] == 1]
+
+
+def _references(each: SchemaClass) -> list[SchemaField]:
+    return [one for _, _, one in flattened_fields(each.fields) if TYPES.get(one.type) is ValueType.REFERENCE]
+
+
+def _can_be_called(method: SchemaMethod) -> bool:
+    """Return whether a method has a name, and each of its arguments that has one another."""
+    names = Counter(field.name for _, _, field in flattened_fields(method.fields))
+    return _is_named(method) and all(count == 1 for count in names.values())
+
+
+def _unnamed(members: Sequence[SchemaMember]) -> int:
     return sum(
-        _nameless(one.fields) if isinstance(one, SchemaGroup) else not _is_named(one) for one in members
+        _unnamed(one.fields) if isinstance(one, SchemaGroup) else not _is_named(one) for one in members
     )
 
 
@@ -216,8 +247,9 @@ def _is_named(one: SchemaClass | SchemaMember | SchemaMethod) -> bool:
 def _described(
     package: str, each: SchemaClass, parents: set[str], names: set[str], is_statistic: IsStatistic
 ) -> ClassDescription:
-    flattened = list(flattened_fields(each.fields))
-    own_names = Counter(field.name for _, _, field in flattened)
+    flattened = _own_fields(each, has_parent=bool(parents))
+    # Those that are left out may be in messages, too.
+    own_names = Counter(field.name for _, _, field in flattened_fields(each.fields))
     elements: list[tuple[Element, str, _Slot]] = []
     listings: list[Children] = []
     for name, group, field in flattened:
@@ -234,11 +266,6 @@ def _described(
         parent = Element(PARENT, ValueType.REFERENCE, index=True, references=of_one, label="Parent")
         # First, so that stable names begin with the parent's name.
         elements.insert(0, (parent, "", _Slot(0, ValueType.REFERENCE, repeated=False)))
-    _refuse_repeated(
-        [element.name for element, _, _ in elements]
-        + [listed.field for listed in listings if listed.repeated],
-        f"fields of {each.name}",
-    )
     return _assembled(package, each, elements, listings, is_statistic)
 
 
@@ -256,7 +283,7 @@ def _assembled(
         ClassKey(package, each.name),
         tuple(element for element, _, _ in properties),
         tuple(element for element, _, _ in statistics),
-        tuple(_method(method) for method in each.methods if _is_named(method)),
+        tuple(_method(method) for method in each.methods if _can_be_called(method)),
         each.label,
         each.description,
     )
@@ -272,12 +299,6 @@ def _assembled(
         slots,
         {listed.field: listed for listed in listings},
     )
-
-
-def _refuse_repeated(names: list[str], what: str) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise ProtocolError(f"{what} with names of their own", repr(repeated[0][:_SHOWN]))
 
 
 def flattened_fields(
@@ -316,9 +337,7 @@ def _element(name: str, group: tuple[str, ...], field: SchemaField) -> Element:
 
 
 def _method(method: SchemaMethod) -> Method:
-    flattened = list(flattened_fields(method.fields))
-    _refuse_repeated([field.name for _, _, field in flattened], f"arguments of {method.name}")
-    arguments = tuple(_argument(field) for _, _, field in flattened)
+    arguments = tuple(_argument(field) for _, _, field in flattened_fields(method.fields))
     return Method(method.name, arguments, method.label, method.description)
 
 

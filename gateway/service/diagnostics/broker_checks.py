@@ -5,13 +5,14 @@ An agent carries them out when it starts; what a source of each other kind needs
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aiormq.exceptions import ChannelAccessRefused
@@ -31,10 +32,11 @@ from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.rabbitmq_endpoints import event_endpoint, http_writer, management_endpoint
 from gateway.sources.rabbitmq.event_consumer import MAX_QUEUE_LENGTH
-from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
+from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.http_reader import HttpReader, after_pauses
 from gateway.sources.rabbitmq.management_api import (
     Answer,
+    BindingsRequest,
     Document,
     ManagementRequest,
     NotFound,
@@ -47,16 +49,27 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.management_changes import Lookup
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES, ObjectName
-from gateway.sources.rabbitmq.own_queue_policies import candidates_of, policies_of
+from gateway.sources.rabbitmq.own_queue_policies import QueuePolicies, candidates_of, policies_of
 from gateway.sources.rabbitmq.rights import consuming_events, tags_of
 
 _NAME: Final = "amqp-gateway check"
 Report = Callable[[str], None]
 """A function that is called with one line for people."""
+Look: TypeAlias = Callable[[str], Awaitable[None]]
+"""A function that looks at the queue of a name."""
 
 LET_THROUGH: Final = (
     "let the proxy forward paths as they are, or give the broker's own URL (docs/rabbitmq.md, Behind a proxy)"
 )
+
+SEE_PROOFS: Final = "(docs/rabbitmq.md, On the broker)"
+"""End of a line on what will not be proven."""
+_SAME_BROKER: Final = (
+    "'management' and 'events' have to lead to one broker, and a proxy has to forward its queues' bindings"
+)
+_LOOKS: Final = 3
+"""How often a management API is asked for a new queue: another node of a cluster may show it late."""
+_AGAIN_SECONDS: Final = 0.5
 
 OF_TROUBLE = {
     Trouble.UNREACHABLE: ExitCode.UNREACHABLE,
@@ -150,7 +163,7 @@ async def check_rabbitmq(
         report("events are not configured: what comes and goes between two looks is not seen")
         return
     try:
-        await _check_first(events.nodes, report)
+        await _check_first(events.nodes, report, partial(_check_proof, settings, folder, events, report))
     except CommandError as error:
         if error.code is not ExitCode.MISSING:
             raise
@@ -175,19 +188,71 @@ async def _check_policies(
     bound = MAX_QUEUE_LENGTH if settings.events is None else settings.events.max_length
     name, bound = kept or (f"{OWN_QUEUES}events.{uuid.uuid4()}", bound)
     async with HttpReader(management_endpoint(settings, settings, folder)) as reader:
-
-        async def ask(request: ManagementRequest) -> Answer:
-            return await after_pauses(partial(reader.read, request))
-
-        place = ObjectName("queue", (events.vhost, name))
-        found = policies_of(name, bound, await ask(QueuePoliciesRequest(place)))
-        if found is None:
-            usual, operator = [
-                await ask(PoliciesRequest(events.vhost, operator)) for operator in (False, True)
-            ]
-            found = candidates_of(name, bound, usual, operator)
+        found = await policies_shown(reader, ObjectName("queue", (events.vhost, name)), bound)
     if found is not None and found.text:
         report(f"{events}: {found.text}")
+
+
+async def policies_shown(
+    reader: HttpReader, queue: ObjectName, declared: int, carried: str = "events"
+) -> QueuePolicies | None:
+    """Return what policies make of a queue, or may make of it; ``None`` if that is not shown.
+
+    Args:
+        reader: reads the broker.
+        queue: the queue, which may not exist.
+        declared: the number of messages to which it is declared to be bounded.
+        carried: what it carries, for people.
+    """
+
+    async def ask(request: ManagementRequest) -> Answer:
+        return await after_pauses(partial(reader.read, request))
+
+    vhost, name = queue.parts
+    found = policies_of(name, declared, await ask(QueuePoliciesRequest(queue)), carried)
+    if found is not None:
+        return found
+    usual, operator = [await ask(PoliciesRequest(vhost, operator)) for operator in (False, True)]
+    return candidates_of(name, declared, usual, operator, carried)
+
+
+async def bindings_shown(reader: HttpReader, queue: ObjectName) -> Answer | None:
+    """Return the answer about the bindings of a queue that was just declared; ``None`` if it shows them.
+
+    Each queue has the one of the default exchange.
+    """
+    for look in range(_LOOKS):
+        await asyncio.sleep(_AGAIN_SECONDS if look else 0)
+        answer = await after_pauses(partial(reader.read, BindingsRequest(queue)))
+        if isinstance(answer, Document) and isinstance(answer.body, list) and answer.body:
+            return None
+    return answer
+
+
+async def _check_proof(
+    settings: RabbitMqSettings, folder: Path, events: AmqpEndpoint, report: Report, queue: str
+) -> None:
+    """Report if the management API does not show the queue of events, by which it is proved that they arrive.
+
+    A path that cannot be used is reported with the overview, and lets the gateway prove it otherwise.
+    """
+    async with HttpReader(management_endpoint(settings, settings, folder)) as reader:
+        overview = await after_pauses(partial(reader.read, OverviewRequest()))
+        place = ObjectName("queue", (events.vhost, queue))
+        paths = overview.paths if isinstance(overview, Document) else None
+        if paths is not None and paths.fault(BindingsRequest(place).target):
+            return
+        answer = await bindings_shown(reader, place)
+    if answer is None:
+        return
+    reason, advice = getattr(answer, "reason", "there is no such queue (404)"), _SAME_BROKER
+    if isinstance(answer, Refused):
+        advice = f"let user {settings.user!r} see it: {consuming_events(events.vhost).shown()}"
+    report(
+        f"{_nodes(settings)}: that all events arrive will not be proven, and the source be degraded: the"
+        f" management API does not show the bindings of a queue in virtual host {events.vhost!r}: {reason}:"
+        f" {advice} {SEE_PROOFS}"
+    )
 
 
 def _nodes(settings: RabbitMqSettings) -> str:
@@ -215,13 +280,13 @@ async def _first_overview(settings: RabbitMqSettings, folder: Path, report: Repo
     return serving[0]
 
 
-async def _check_first(nodes: Iterable[AmqpEndpoint], report: Report) -> None:
-    """Check events of each node, as `check_events` does; one node is enough."""
+async def _check_first(nodes: Iterable[AmqpEndpoint], report: Report, look: Look) -> None:
+    """Check events of each node, as `check_events` does; one node is enough, at whose queue is looked."""
     failures: list[CommandError] = []
     reached = False
     for node in nodes:
         try:
-            await check_events(node)
+            await check_events(node, None if reached else look)
             reached = True
         except CommandError as error:
             if not is_passing(error):
@@ -266,8 +331,12 @@ async def check_amqp(endpoint: AmqpEndpoint, exchange: str) -> None:
         await channel.declare_exchange(exchange, passive=True)
 
 
-async def check_events(endpoint: AmqpEndpoint) -> None:
+async def check_events(endpoint: AmqpEndpoint, look: Look | None = None) -> None:
     """Consume the broker's events as the gateway does, from an exclusive queue that ends with the check.
+
+    Args:
+        endpoint: the virtual host of the event exchange.
+        look: looks at the queue, given its name, while it is consumed.
 
     Raises:
         CommandError: credentials, the virtual host, the event exchange or the rights to consume are missing.
@@ -276,17 +345,20 @@ async def check_events(endpoint: AmqpEndpoint) -> None:
         await channel.declare_exchange(EVENT_EXCHANGE, passive=True)
         try:
             queue = await queue_for_answers(channel)
-            await queue.bind(EVENT_EXCHANGE, _ANY_EVENT)
+            for key in _SOME_EVENTS:
+                await queue.bind(EVENT_EXCHANGE, key)
             await queue.consume(_ignore, no_ack=True)
         except ChannelAccessRefused as error:
             text = " ".join(str(error).split())
             grant = consuming_events(endpoint.vhost).shown()
             text = f"{endpoint}: {text}: for the broker's events the user needs {grant}"
             raise CommandError(ExitCode.FORBIDDEN, text) from error
+        if look is not None:
+            await look(queue.name)
 
 
-_ANY_EVENT: Final = "queue.created"
-"""The routing key of an event that the gateway needs, too."""
+_SOME_EVENTS: Final = ("queue.created", BINDING_CREATED)
+"""Routing keys of events that the gateway needs, the second one to prove that the others arrive."""
 
 
 async def _ignore(_: AbstractIncomingMessage) -> None:

@@ -39,6 +39,7 @@ from gateway.service.diagnostics.broker_checks import (
     kept_queue,
 )
 from gateway.service.diagnostics.health import greets
+from gateway.service.diagnostics.own_queue_checks import policies_on_queue
 from gateway.service.diagnostics.policy_patterns import check_patterns
 from gateway.service.diagnostics.source_checks import (
     check_am01,
@@ -223,6 +224,9 @@ async def check_sources(loaded: LoadedConfiguration, report: Report) -> None:
             await check_source(name, source, loaded.folder, report)
             if isinstance(source, RabbitMqSource):
                 await check_writer(source, loaded.folder, report)
+            text = await policies_on_queue(name, source, loaded.settings.sources, loaded.folder)
+            if text:
+                report(f"source {name}: {text}")
             report(f"source {name}: reached")
         except CommandError as error:
             report(f"source {name}: {error}")

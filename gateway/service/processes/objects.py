@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,7 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 _MAX_OCTETS: Final = 64 << 20
+"""The maximum size of the file of counters; of more objects the last ones are left out."""
 
 
 class CounterOffsets(msgspec.Struct, frozen=True):
@@ -46,8 +48,15 @@ class CounterOffsets(msgspec.Struct, frozen=True):
     version: Literal[1] = 1
 
 
+_WRITING_SHARE: Final = 0.005
+"""Share of time that writing may take: where many objects are shown, not each page is followed by it.
+
+Those of 20,000 objects are 13 MB.
+"""
+
+
 class CounterOffsetsFile:
-    """The offsets of counters that were shown last: the next process continues with them.
+    """The counters that were shown last: the next process shows none with less.
 
     A file that cannot be read or written is reported, and nothing more: counters may fall then.
 
@@ -57,14 +66,16 @@ class CounterOffsetsFile:
 
     def __init__(self, state: Path) -> None:
         self._path = state / COUNTER_OFFSETS
-        self._written = CounterOffsets()
+        self._latest = CounterOffsets()
+        self._written = b""
         self._writing = asyncio.Lock()
+        self._not_before = 0.0
 
     def read(self) -> list[KeptCounters]:
-        """Return the offsets of the process before."""
+        """Return the counters of the process before."""
         try:
             with self._path.open("rb") as file:
-                self._written = msgspec.json.decode(file.read(_MAX_OCTETS), type=CounterOffsets)
+                self._latest = msgspec.json.decode(file.read(_MAX_OCTETS), type=CounterOffsets)
         except FileNotFoundError:
             pass
         except OSError as error:
@@ -72,23 +83,44 @@ class CounterOffsetsFile:
         except ValueError:
             reason = "it is damaged, or of a newer gateway"
             log.warning("offsets-not-read", path=str(self._path), reason=reason)
-        return self._written.objects
+        return self._latest.objects
 
     async def keep(self, objects: ShownObjects) -> None:
         """Write what was shown, where it changed; what is not known whole changes nothing."""
-        if self._writing.locked() or not objects.is_whole:
+        if not objects.is_whole:
             return
+        self._latest = CounterOffsets(objects.kept())
+        if not self._writing.locked() and asyncio.get_running_loop().time() >= self._not_before:
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what was shown last, where that is not in the file yet."""
         async with self._writing:
-            now = CounterOffsets(objects.kept())
-            if now == self._written:
+            clock = asyncio.get_running_loop().time
+            began, text = clock(), _encoded(self._latest)
+            digest = hashlib.sha256(text).digest()
+            if digest == self._written:
                 return
-            text = msgspec.json.encode(now).decode()
             try:
-                await asyncio.to_thread(write_durably, self._path, f"{text}\n", leaves=FOR_STARTS)
+                await asyncio.to_thread(write_durably, self._path, f"{text.decode()}\n", leaves=FOR_STARTS)
             except OSError as error:
                 reason = reason_of(error, self._path.parent)
                 log.warning("offsets-not-kept", path=str(self._path), reason=reason)
-            self._written = now
+            self._written = digest
+            self.write_no_sooner(began + (clock() - began) / _WRITING_SHARE)
+
+    def write_no_sooner(self, time: float) -> None:
+        """Let the pages until then be followed by no writing; times are those of the event loop."""
+        self._not_before = time
+
+
+def _encoded(shown: CounterOffsets) -> bytes:
+    """Return the content of the file, which the next process reads whole."""
+    text = msgspec.json.encode(shown)
+    while len(text) >= _MAX_OCTETS:
+        shown = CounterOffsets(shown.objects[: len(shown.objects) // 2])
+        text = msgspec.json.encode(shown)
+    return text
 
 
 def _readings(link: FeedLink, objects: ShownObjects) -> Iterator[Reading]:
@@ -143,3 +175,4 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
         await until_one_ends(link.run(), lifeline.parent_gone(taken))
     finally:
         server.close()
+        await offsets.write()

@@ -176,7 +176,7 @@ async def _observe(
         source.counters,
         around.after_observations(source),
     )
-    complete_until = await _restore(rabbitmq, name, around, events_kept=subscription is not None)
+    proven_until = await _restore(rabbitmq, name, around, events_kept=subscription is not None)
     if interruption.since and subscription is None:
         rabbitmq.interrupted(interruption.since, around.clock.now())
     runner = SourceRunner(
@@ -189,7 +189,7 @@ async def _observe(
         writer=broker.writer,
         scraper=broker.scraper,
         subscription=subscription,
-        received_until=complete_until if subscription is not None else 0,
+        received_until=proven_until if subscription is not None else 0,
         counters=source.counters,
         on_status=None if watcher is None else watcher.status_changed,
         on_event=None if watcher is None else watcher.event_received,
@@ -216,7 +216,7 @@ async def _restore(rabbitmq: RabbitMqSource, name: str, around: SourceContext, *
         events_kept: as `RabbitMqSource.remember` has it.
 
     Returns:
-        The time until which the source was recorded, nanoseconds; 0 where the log does not know it.
+        The time until which all is proven to be recorded, nanoseconds; 0 where the log does not know it.
     """
     durable_context = around.usable_durable
     if durable_context is None:
@@ -225,7 +225,7 @@ async def _restore(rabbitmq: RabbitMqSource, name: str, around: SourceContext, *
     complete_until = last.complete_until.get(name, 0)
     objects = restored_rabbitmq_objects(around.mappings["rabbitmq"], last, name)
     rabbitmq.remember(objects, around.clock.now(), events_kept=events_kept, complete_until=complete_until)
-    return complete_until
+    return max(0, complete_until - last.unproven.get(name, 0))
 
 
 async def _watch_for_blocked(watcher: BrokerWatcher, runner: SourceRunner) -> None:

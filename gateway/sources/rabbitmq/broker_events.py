@@ -154,6 +154,9 @@ class BrokerEvents:
         process, host, queue = (plain.get(header) for header in ("pid", "vhost", "queue"))
         if key == "channel.closed" and isinstance(process, str):
             self._view.processes.channel_closed(process)
+            since = self._view.known.unplaced.ended_with(process)
+            if since is not None:
+                self._view.known.came_and_went(since, time)
         if key not in _OF_CONSUMERS or not isinstance(host, str) or not isinstance(queue, str):
             return
         which = (host, queue, str(plain.get("consumer_tag")), str(plain.get("channel")))

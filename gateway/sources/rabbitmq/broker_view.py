@@ -46,6 +46,7 @@ from gateway.sources.rabbitmq.object_names import (
     is_publication,
     is_shown_component,
 )
+from gateway.sources.rabbitmq.own_queues import OwnQueues
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
 from gateway.sources.rabbitmq.same_names import DISTINGUISHED, Distinguished, SameNames
@@ -105,6 +106,7 @@ class BrokerView:
         without_event: new objects of which no event came.
         byte_names: gives names of listings their bytes back.
         same_names: distinguishes connections of one name.
+        own_queues: knows which policies reach queues of the gateway's other sources.
         withheld: classes that may not be read. Their events are ignored: they would show some of the objects
             as if they were all.
     """
@@ -138,6 +140,7 @@ class BrokerView:
         self.without_event = CreationsWithoutEvent()
         self.byte_names = ByteNames()
         self.same_names = SameNames(readers, self.known, self.processes, self.nodes)
+        self.own_queues = OwnQueues()
 
     def left(self, objects: Iterable[KnownObject], complete_until: int) -> list[KnownObject]:
         """Take the objects that were known before the gateway's start; return them without statistics.
@@ -182,7 +185,7 @@ class BrokerView:
         self.nodes.retain(set())
         self.counters.forget()
         self.hosts, self.features = VirtualHosts(), Features()
-        self.without_event = CreationsWithoutEvent()
+        self.without_event, self.own_queues = CreationsWithoutEvent(), OwnQueues()
         self._forwarders = ForwarderStates()
         self.processes.forget()
         self.nodes.former.clear()
@@ -350,6 +353,7 @@ class BrokerView:
         """Take what a listed object shows of others; return it, completed, and a node that was restarted."""
         if listing.single:
             self.known.was_read_singly(name, now)
+        self.own_queues.shown(name, item)
         if name.class_name in WITHIN_VIRTUAL_HOST:
             listing.hosts.add(name.parts[0])
         elif name.class_name == "node":
@@ -465,6 +469,7 @@ class BrokerView:
         )
         listing.unlisted = unlisted or self.known.listings.lacking(listing.class_name)
         self._listed_whole(listing, lag)
+        self.own_queues.listed(listing.class_name, listing.seen)
         self._forwarders.retain(listing.class_name, listing.seen)
         if listing.class_name == "queue":
             self._shown.retain(listing.seen)

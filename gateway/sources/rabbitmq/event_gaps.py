@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gateway.dialects.session import BacklogFollows, LinkUp
 from gateway.model.observations import EventDelays, Gap
+from gateway.model.source_kinds import source_kind
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.object_lives import Overtaken, has_creation_event
 from gateway.sources.rabbitmq.object_names import ObjectName
@@ -192,7 +193,7 @@ class CreationsWithoutEvent:
         return [one for one in found if 0 < received_since <= one.lacked]
 
 
-PROOF_OVERDUE = 20 * SECOND
+PROOF_OVERDUE = source_kind("rabbitmq").unproven
 """Nanoseconds after the last proof from which on events count as missing; proofs are made every 5 s, and an
 event shortly after one proof is all that the next one may be made with. Each takes its time besides.
 """

@@ -475,6 +475,14 @@ class UnplacedConsumers:
         time, _ = self._began.pop(which, (None, 0))
         return time
 
+    def ended_with(self, process: str) -> int | None:
+        """Forget the consumers of a process that ended; return when the first began (ns), ``None`` for none.
+
+        Since 3.12.5 RabbitMQ reports the end of a consumer only where the client cancels it.
+        """
+        gone = [which for which in self._began if which[-1] == process]
+        return min((self._began.pop(which)[0] for which in gone), default=None)
+
     def listed(self, until: int, waiting: set[tuple[str, ...]]) -> None:
         """Forget those reported until a time (ns): a complete listing shows them if they exist.
 

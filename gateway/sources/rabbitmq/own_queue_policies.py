@@ -87,7 +87,7 @@ class QueuePolicies:
 NONE: Final = QueuePolicies()
 
 
-def policies_of(queue: str, declared: int, answer: Answer) -> QueuePolicies | None:
+def policies_of(queue: str, declared: int, answer: Answer, carried: str = "events") -> QueuePolicies | None:
     """Return what policies make of a queue; ``None`` if the answer does not show that.
 
     RabbitMQ takes this from its statistics, which are as old as their interval. Of a new queue, and where
@@ -97,25 +97,42 @@ def policies_of(queue: str, declared: int, answer: Answer) -> QueuePolicies | No
         queue: the name of the queue.
         declared: the number of messages to which it is declared to be bounded.
         answer: the management API's answer to the request for the queue's policies (`QueuePoliciesRequest`).
+        carried: what the queue carries, for people.
     """
     body = answer.body if isinstance(answer, Document) else None
-    if not isinstance(body, Mapping) or "effective_policy_definition" not in body:
+    found = reaching(declared, body)
+    if found is None:
         return None
-    definition = body["effective_policy_definition"]
-    if not isinstance(definition, Mapping):
-        return None if definition else NONE
-    effects = _effects(definition, declared)
+    effects, named = found
     if not effects:
         return NONE
-    named = [f"the {kind} {body[key]!r}" for key, kind in _KINDS.items() if body.get(key)]
-    text = (
-        f"{' and '.join(named) or 'a policy'} ({_shown(effects)}) reaches the gateway's own queue {queue},"
-        f" which may lose events: {SPARE_OWN}"
-    )
+    text = f"{named} reaches the gateway's own queue {queue}, which may lose {carried}: {SPARE_OWN}"
     return _bounds(text, effects)
 
 
-def candidates_of(queue: str, declared: int, usual: Answer, operator: Answer) -> QueuePolicies | None:
+def reaching(declared: int, document: Json) -> tuple[dict[str, Json], str] | None:
+    """Return what policies demand of a queue by which messages are lost to it, and which these are.
+
+    Args:
+        declared: the number of messages to which it is declared to be bounded.
+        document: the queue, as the management API shows it.
+
+    Returns:
+        ``None`` if the document does not show that.
+    """
+    if not isinstance(document, Mapping) or "effective_policy_definition" not in document:
+        return None
+    definition = document["effective_policy_definition"]
+    if not isinstance(definition, Mapping):
+        return None if definition else ({}, "")
+    effects = _effects(definition, declared)
+    named = [f"the {kind} {document[key]!r}" for key, kind in _KINDS.items() if document.get(key)]
+    return effects, f"{' and '.join(named) or 'a policy'} ({_shown(effects)})"
+
+
+def candidates_of(
+    queue: str, declared: int, usual: Answer, operator: Answer, carried: str = "events"
+) -> QueuePolicies | None:
     """Return the lowest bounds of all policies that may reach a queue, if the broker does not say which do.
 
     Args:
@@ -123,6 +140,7 @@ def candidates_of(queue: str, declared: int, usual: Answer, operator: Answer) ->
         declared: the number of messages to which it is declared to be bounded.
         usual: the management API's answer to the request for the policies of the virtual host.
         operator: likewise for operator policies. What may not be read is taken for none.
+        carried: what the queue carries, for people.
     """
     found = NONE
     for kind, answer in zip(_KINDS.values(), (usual, operator), strict=True):
@@ -136,7 +154,7 @@ def candidates_of(queue: str, declared: int, usual: Answer, operator: Answer) ->
                     f"the {kind} {policy.get('name')!r} ({_shown(effects)}) may reach the gateway's own queue"
                 )
                 found = found.with_those(
-                    _bounds(f"{text} {queue}, which may lose events: {SPARE_OWN}", effects)
+                    _bounds(f"{text} {queue}, which may lose {carried}: {SPARE_OWN}", effects)
                 )
     return found
 

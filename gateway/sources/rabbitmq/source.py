@@ -172,6 +172,7 @@ class RabbitMqSource:
             statistics=self._view.statistics.trouble if self._view.statistics else "",
             counted=self._view.statistics is not None and self._view.statistics.active,
             overdue=self._overdue,
+            others_dropped=self._view.own_queues.remark(self._visibility.events_may_be_dropped),
         )
 
     @property

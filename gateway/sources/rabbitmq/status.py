@@ -497,6 +497,7 @@ class Visibility:
         statistics: str = "",
         counted: bool = False,
         overdue: Collection[str] = (),
+        others_dropped: str = "",
     ) -> SourceStatus:
         """Return the status, with one line for people.
 
@@ -508,6 +509,7 @@ class Visibility:
             statistics: why statistics do not come from the configured place; empty if they do.
             counted: whether statistics of queues come from elsewhere than listings.
             overdue: what was not read in time, so that objects are stale.
+            others_dropped: by which policies other sources of the gateway may lose messages; empty for none.
         """
         if self.failure:
             state = SourceState.CONNECTING if self.failure == _NOT_ASKED else SourceState.DOWN
@@ -527,6 +529,7 @@ class Visibility:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
         elif self.events_may_be_dropped:
             parts.append(self.events_may_be_dropped)
+        parts += [others_dropped] if others_dropped else []
         if self.catching_up:
             parts.append("receiving the events of the time before")
         if self.left_out:

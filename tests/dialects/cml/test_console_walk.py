@@ -213,7 +213,7 @@ def test_a_schema_of_classes_without_a_name_is_none() -> None:
     play.answers(SchemaReply(Status.OK, "s", "1", (SchemaClass(""),)))
     (down,) = states(play.left())
     assert down.state is SourceState.DOWN
-    assert "expected a class with a name" in down.detail
+    assert "expected a class with a name of its own" in down.detail
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_schema_of_classes_without_a_name_is_none() -> None:
         (ModifyReply(Status.OK), "the answer to the request for the schema is a ModifyReply"),
         (
             SchemaReply(Status.OK, "s", "1", (SchemaClass("a"), SchemaClass("a"))),
-            "the broker's schema cannot be read: at offset 0: expected classes with names of their own",
+            "the broker's schema cannot be read: at offset 0: expected a class with a name of its own",
         ),
     ],
 )

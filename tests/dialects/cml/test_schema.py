@@ -16,7 +16,7 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.schema import nameless, package_of, read_classes, write_classes
+from gateway.dialects.cml.schema import left_out, listed_names, package_of, read_classes, write_classes
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, Method, NamedValue
 from gateway.model.values import Reference, ValueType
@@ -124,7 +124,7 @@ def test_what_has_no_name_is_left_out_and_all_beside_it_stays(without: str) -> N
     ]
     assert [one.label for one in queue.elements[2].values] == ["1", "slow"]
     assert [(one.name, [each.name for each in one.arguments]) for one in queue.methods] == [("move", ["to"])]
-    assert nameless(reply) == 6
+    assert left_out(reply) == 6
 
 
 def test_the_specifications_classes_in_the_model() -> None:
@@ -252,13 +252,44 @@ def test_a_class_that_many_list_has_a_parent_of_no_class() -> None:
     assert read_classes(reply)[2].schema.properties[0].references == ""
 
 
+def test_what_several_have_as_their_name_is_left_out_and_all_beside_it_stays() -> None:
+    """A message could mean any of them; also the field of a group with a short name that one of them has."""
+    twice = (SchemaField("b", "int"), SchemaField("b"))
+    server = SchemaClass(
+        "server",
+        fields=(
+            SchemaField("name"),
+            *twice,
+            SchemaGroup("in", (SchemaField("b", "int"),)),
+            SchemaField("in.rate"),
+            SchemaGroup("in", (SchemaField("rate"),)),
+            SchemaField("queue", "objref", repeat=True),
+            SchemaField("queue", "int"),
+        ),
+        methods=(SchemaMethod("m", fields=twice), SchemaMethod("ok", fields=(SchemaField("b"),))),
+    )
+    classes = (
+        SchemaClass("queue", fields=(SchemaField("name"), SchemaField("parentRef"))),
+        server,
+        SchemaClass("a"),
+        SchemaClass("a", fields=(SchemaField("name"),)),
+    )
+    reply = SchemaReply(Status.OK, "p", "1", classes)
+    queue, read = read_classes(reply)
+    assert [one.name for one in queue.schema.elements] == ["parentRef", "name"]
+    assert queue.schema.elements[0].type is ValueType.REFERENCE
+    assert [one.name for one in read.schema.elements] == ["name", "in.b"]
+    assert [one.name for one in read.schema.methods] == ["ok"]
+    assert read.children == ()
+    assert left_out(reply) == 10
+    shown = read.read_object((Field("name", "n"), Field("b", "3"), Field("in.b", "4"), Field("rate", "5")))
+    assert shown.values == ("n", 4)
+    assert listed_names(reply) == {"queue"}, "which is no root"
+
+
 @pytest.mark.parametrize(
     "classes",
     [
-        (SchemaClass("a"), SchemaClass("a")),
-        (SchemaClass("a", fields=(SchemaField("b"), SchemaField("b"))),),
-        (SchemaClass("a", fields=(SchemaField("b"), SchemaField("b", "objref", repeat=True))),),
-        (SchemaClass("a", methods=(SchemaMethod("m", fields=(SchemaField("b"), SchemaField("b"))),)),),
         (SchemaClass("a", fields=(SchemaField("b", "int", values=(NamedText("x", "y"),)),)),),
         (SchemaClass("a", fields=(SchemaField("b", "int", values=(NamedText("x", ""),)),)),),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import secrets
@@ -18,6 +19,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.broker import PrivateBroker
+from gateway.service.processes import objects as process_objects
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.objects import CounterOffsetsFile
 from gateway.state_folder import COUNTER_OFFSETS
@@ -235,9 +237,41 @@ async def test_offsets_that_were_shown_are_there_for_the_next_process(
     shown.publish(update(1, {SALES: 700}))
     await file.keep(shown.objects)
     (kept,) = CounterOffsetsFile(tmp_path).read()
-    assert kept.counters == {"amqp_shop_till_sales": (300, 1000, None)}
+    assert kept.counters == {"amqp_shop_till_sales": (300, 1000, 700)}
     (tmp_path / COUNTER_OFFSETS).write_text("{")
     assert CounterOffsetsFile(tmp_path).read() == [], "a damaged one is reported only"
+
+
+async def test_a_page_that_was_not_written_in_time_is_written_at_the_end(tmp_path: Path) -> None:
+    """Where many objects are shown, writing takes a small share of the time."""
+    shown, file = Gateway(), CounterOffsetsFile(tmp_path)
+    shown.hello()
+    shown.snapshot(source(), agent(fresh=True), TILL, till_record(1, "hall1|till1", {SALES: 1000}))
+    await file.keep(shown.objects)
+    shown.publish(update(1, {SALES: 1001}))
+    file.write_no_sooner(asyncio.get_running_loop().time() + 3600)
+    await file.keep(shown.objects)
+    assert lasts(tmp_path) == [1000]
+    await file.write()
+    assert lasts(tmp_path) == [1001]
+
+
+async def test_of_more_objects_than_the_file_takes_the_first_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, file = Gateway(), CounterOffsetsFile(tmp_path)
+    shown.hello()
+    tills = [till_record(row, f"hall1|till{row}", {SALES: row}) for row in range(1, 9)]
+    shown.snapshot(source(), agent(fresh=True), TILL, *tills)
+    monkeypatch.setattr(process_objects, "_MAX_OCTETS", 1000)
+    await file.keep(shown.objects)
+    assert (tmp_path / COUNTER_OFFSETS).stat().st_size <= 1000
+    assert lasts(tmp_path) == [1, 2, 3, 4]
+
+
+def lasts(folder: Path) -> list[float | None]:
+    """Return the last values of all counters in the file."""
+    return [last for one in CounterOffsetsFile(folder).read() for _, _, last in one.counters.values()]
 
 
 def test_the_alerts_fire_when_they_should(tmp_path: Path) -> None:

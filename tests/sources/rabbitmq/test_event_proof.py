@@ -567,6 +567,27 @@ async def test_a_user_with_a_topic_permission_for_the_events_alone_has_proofs(un
             assert sink.reported == ["connected"]
 
 
+async def test_a_right_that_is_taken_away_is_said_until_it_is_back(
+    unbound: PrivateBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker ends the channel of a binding that it refuses; the next connection is refused as well."""
+    monkeypatch.setattr(event_proof, "PROOF_SECONDS", 1.5)  # a channel forgets rights after a second
+    with reading_user(unbound, []) as user:
+        async with consuming(unbound, user=user) as sink:
+            await until(lambda: "connected" in sink.reported, "it listens")
+            with unbound.http() as client:
+                right = f"topic-permissions/%2F/{user.name}"
+                rights = {"exchange": EVENT_EXCHANGE, "write": "", "read": "^none$"}
+                client.put(right, json=rights).raise_for_status()
+                await until(lambda: len(sink.reported) > 2, "it is refused again")
+                client.delete(right).raise_for_status()
+            await until(lambda: sink.reported[-1] == "connected", "it listens again")
+            refused = sink.reported[1:-1]
+            assert all("ACCESS_REFUSED" in one for one in refused), refused
+            await make_queue(unbound, "received")
+            await until(lambda: "received" in names_in(sink), "an event")
+
+
 @pytest.mark.usefixtures("often")
 async def test_a_time_to_live_drops_nothing_from_a_queue_of_which_events_are_taken_at_once(
     unbound: PrivateBroker,

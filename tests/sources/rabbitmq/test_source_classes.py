@@ -6,7 +6,7 @@ import pytest
 
 from gateway.dialects.session import LinkDown, LinkUp
 from gateway.mapping.paths import Json
-from gateway.model.observations import Gap, SourceState
+from gateway.model.observations import Gap, ObjectSeen, SourceState
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -65,6 +65,15 @@ def is_of_policies(request: ManagementRequest) -> bool:
 def ends(shop: World, received: int) -> list[str]:
     """Return the classes of the objects that have ended since, in order."""
     return [one.key.name for one in shop.seen[received:] if one.deleted]
+
+
+def observed_ends(shop: World, received: int) -> list[tuple[str, bool]]:
+    """Return the class of each object that has ended since, and whether its end is inferred."""
+    return [
+        (one.key.name, one.inferred)
+        for one in shop.observed[received:]
+        if isinstance(one, ObjectSeen) and one.deleted
+    ]
 
 
 def test_what_hangs_on_a_connection_ends_with_it_and_before_it() -> None:
@@ -160,6 +169,49 @@ def test_a_consumer_that_came_and_went_on_a_channel_opened_unheard_is_missed(
     gaps = [one for one in shop.observed if isinstance(one, Gap)]
     found = [(gap.start <= began, gap.end, gap.reason) for gap in gaps]
     assert found == ([(True, began + seconds * SECOND, WITHOUT_OWNER)] if missed else [])
+
+
+def test_a_consumer_on_a_channel_opened_unheard_is_missed_that_ended_with_it_alone() -> None:
+    """Since 3.12.5 RabbitMQ reports the end of a consumer only where the client cancels it."""
+    shop, unheard = world(), "<rabbit@shop.1.77.0>"
+    shop.run(60)
+    began = shop.now
+    consumer_started(shop, process=unheard)
+    shop.run(3)
+    shop.event("channel.closed", pid=unheard)
+    shop.run(0.1)
+    gaps = [one for one in shop.observed if isinstance(one, Gap)]
+    assert [(one.start <= began, one.end, one.reason) for one in gaps] == [
+        (True, began + 3 * SECOND, WITHOUT_OWNER)
+    ]
+
+
+def test_a_binding_between_exchanges_ends_with_either_though_no_event_says_so() -> None:
+    """RabbitMQ 4.3 reports no binding's end where the exchange is deleted to which it leads."""
+    shop = world()
+    shop.broker.add_exchange("till", "/")
+    shop.broker.add_exchange("audit", "/")
+    shop.run(30)
+    leads = {"destination_kind": "exchange", "destination_name": "audit"}
+    bound(shop, **leads)
+    shop.run(1)
+    assert len(shop.names("binding")) == 1
+    received = len(shop.observed)
+    shop.event("exchange.deleted", vhost="/", name="audit")
+    shop.run(0.1)
+    assert sorted(observed_ends(shop, received)) == [("binding", False), ("exchange", False)]
+
+
+def test_an_end_that_no_event_reports_is_inferred() -> None:
+    shop = world()
+    shop.broker.add_exchange("till", "/")
+    shop.broker.objects["binding"]["/", "till", "orders", "key"] = listed_binding()
+    shop.run(60)
+    assert len(shop.names("binding")) == 1
+    received = len(shop.observed)
+    shop.broker.objects["binding"].clear()
+    shop.run(120)
+    assert observed_ends(shop, received) == [("binding", True)]
 
 
 def test_what_belongs_to_a_queue_or_connection_that_is_not_shown_is_not_missed() -> None:

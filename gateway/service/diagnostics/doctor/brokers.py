@@ -28,7 +28,7 @@ from gateway.links.durable_queue import QUORUM, QUORUM_REMARK, default_name
 from gateway.links.reconnecting import NodeChoice
 from gateway.mapping.paths import Json
 from gateway.model.texts import error_line
-from gateway.service.diagnostics.broker_checks import LET_THROUGH
+from gateway.service.diagnostics.broker_checks import LET_THROUGH, SEE_PROOFS
 from gateway.service.diagnostics.checks import check_agent, check_source
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.processes.exit_codes import CommandError
@@ -76,7 +76,7 @@ async def source_findings(
     findings = [Finding("source", Level.GOOD, "reached", subject=name)]
     # Behind a server that changes names some objects can neither be asked nor changed; a policy loses events.
     for remark in remarks:
-        level = Level.WARNING if remark.endswith((LET_THROUGH, SPARE_OWN)) else Level.NOTE
+        level = Level.WARNING if remark.endswith((LET_THROUGH, SPARE_OWN, SEE_PROOFS)) else Level.NOTE
         findings.append(Finding("source", level, remark, subject=name))
     if isinstance(source, QmfSource | Am01Source):
         return [*findings, *_qmf(name, source)]

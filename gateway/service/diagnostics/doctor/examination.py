@@ -32,6 +32,7 @@ from gateway.service.diagnostics.doctor.machine import (
 from gateway.service.diagnostics.doctor.protection_keys import key_findings
 from gateway.service.diagnostics.doctor.receivers import receiver_findings
 from gateway.service.diagnostics.feed_session import feed_session
+from gateway.service.diagnostics.own_queue_checks import policies_on_queue
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.state.report import in_use
 from gateway.terminal.view import TerminalView
@@ -76,12 +77,19 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
 async def _peer_findings(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
     """Yield findings about sources and agents; one whose authorities are not trusted is sent no password."""
     restricted = loaded.settings.role_set.restricts_publishing
+    trusted = {
+        name: source
+        for name, source in loaded.settings.sources.items()
+        if loaded.distrusted_file_of_tls(f"sources.{name}.") is None
+    }
     for name, source in loaded.settings.sources.items():
         if (distrusted := loaded.distrusted_file_of_tls(f"sources.{name}.")) is not None:
             yield Finding("source", Level.NOT_CHECKED, ": ".join(distrusted), subject=name)
             continue
         for finding in await source_findings(name, source, loaded.folder, restricted=restricted):
             yield finding
+        if text := await policies_on_queue(name, source, trusted, loaded.folder):
+            yield Finding("source", Level.WARNING, text, subject=name)
     for name, agent in loaded.settings.agents.items():
         if (distrusted := loaded.distrusted_file_of_tls(f"agents.{name}.")) is not None:
             yield Finding("agent", Level.NOT_CHECKED, ": ".join(distrusted), subject=name)
