@@ -66,7 +66,7 @@ class CounterOffsetsFile:
 
     def __init__(self, state: Path) -> None:
         self._path = state / COUNTER_OFFSETS
-        self._latest = CounterOffsets()
+        self._shown: ShownObjects | None = None
         self._written = b""
         self._writing = asyncio.Lock()
         self._not_before = 0.0
@@ -75,7 +75,7 @@ class CounterOffsetsFile:
         """Return the counters of the process before."""
         try:
             with self._path.open("rb") as file:
-                self._latest = msgspec.json.decode(file.read(_MAX_OCTETS), type=CounterOffsets)
+                return msgspec.json.decode(file.read(_MAX_OCTETS), type=CounterOffsets).objects
         except FileNotFoundError:
             pass
         except OSError as error:
@@ -83,21 +83,21 @@ class CounterOffsetsFile:
         except ValueError:
             reason = "it is damaged, or of a newer gateway"
             log.warning("offsets-not-read", path=str(self._path), reason=reason)
-        return self._latest.objects
+        return []
 
     async def keep(self, objects: ShownObjects) -> None:
-        """Write what was shown, where it changed; what is not known whole changes nothing."""
-        if not objects.is_whole:
-            return
-        self._latest = CounterOffsets(objects.kept())
+        """Write what was shown, where it changed, or let `write` do so."""
+        self._shown = objects
         if not self._writing.locked() and asyncio.get_running_loop().time() >= self._not_before:
             await self.write()
 
     async def write(self) -> None:
-        """Write what was shown last, where that is not in the file yet."""
+        """Write what is shown, where that is not in the file yet; what is not known whole changes nothing."""
         async with self._writing:
+            if self._shown is None or not self._shown.is_whole:
+                return
             clock = asyncio.get_running_loop().time
-            began, text = clock(), _encoded(self._latest)
+            began, text = clock(), _encoded(CounterOffsets(self._shown.kept()))
             digest = hashlib.sha256(text).digest()
             if digest == self._written:
                 return
