@@ -64,8 +64,9 @@ def distrust(path: Path, *further: int) -> str:
         return ""
     for status in looked:
         if not is_trusted(status.st_uid) and status.st_uid not in further:
-            name, ours = user_name(status.st_uid), user_name(os.geteuid())
-            whose = "not to root" if os.geteuid() == _ROOT else f"neither to {ours} nor to root"
+            name, number = user_name(status.st_uid), further[0] if further else os.geteuid()
+            ours = user_name(number)
+            whose = "not to root" if number == _ROOT else f"neither to {ours} nor to root"
             return (
                 f"belongs to the user {name}, {whose}: look at what is in it, then "
                 f"{shlex.join(['chown', '-h', ours, str(path)])}, or trust that user: "

@@ -20,7 +20,7 @@ import msgspec
 
 from gateway.cli.clearance import cleared_log, configured, require_everything
 from gateway.cli.log_answers import print_json, show_csv, show_json, show_table
-from gateway.cli.options import config_option, duration, loaded, time
+from gateway.cli.options import config_option, duration, loaded, refuse_distrusted_log, time
 from gateway.clock import SystemClock
 from gateway.escapes import printable, unescaped
 from gateway.eventlog.compaction import (
@@ -41,7 +41,7 @@ from gateway.eventlog.query import (
 from gateway.eventlog.record import RecordKind, readable_line
 from gateway.eventlog.segment import LAKE, SEGMENTS, compactable
 from gateway.eventlog.verification import Problem, Summary, verify
-from gateway.file_owners import as_owner, reason_of
+from gateway.file_owners import as_owner, distrust, owner_for_root, reason_of
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.service.diagnostics.feed_session import principal
 from gateway.service.processes.event_log import file_settings
@@ -293,6 +293,7 @@ def adopt_command(config: Path | None) -> None:
     """
     configuration = loaded(config)
     place = whole_log(config, None, "log adopt")
+    refuse_distrusted_log(configuration)
     give_way()
     clock = SystemClock()
     try:
@@ -323,6 +324,10 @@ def compact(config: Path | None, folder: Path | None, *, standing: bool) -> None
     The exit code is 12 if a segment is damaged: it is then in lost/, and its intact blocks are in the lake.
     """
     place = whole_log(config, folder, "log compact")
+    if folder is None:
+        refuse_distrusted_log(loaded(config))
+    elif reason := distrust(place, *owner_for_root(place)):
+        raise CommandError(ExitCode.STATE, f"{place} {reason}")
     give_way()
     damaged, failed = 0, 0
     with _files_reported(), as_owner(place), _compactor(place) as compactor:

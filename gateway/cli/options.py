@@ -66,6 +66,15 @@ def refuse_distrusted(configuration: LoadedConfiguration) -> None:
     _refuse(configuration.distrusted_file())
 
 
+def refuse_distrusted_log(configuration: LoadedConfiguration) -> None:
+    """Check owner and mode of the folder of the event log, for a command that writes there.
+
+    Raises:
+        CommandError: it is not trusted (`LoadedConfiguration.distrusted_log`).
+    """
+    _refuse(configuration.distrusted_log())
+
+
 def _refuse(distrusted: tuple[str, str] | None) -> None:
     if distrusted is not None:
         raise CommandError(ExitCode.CONFIGURATION, ": ".join(distrusted))

@@ -86,9 +86,17 @@ class LoadedConfiguration:
         """
         if (found := self.distrusted_file_of_tls("")) is not None:
             return found
-        settings, log = self.settings.log, self.log_folder
-        is_beside = settings.enabled and settings.folder is not None
-        reason = distrust(log, *owner_for_root(log)) if is_beside else ""
+        settings = self.settings.log
+        return self.distrusted_log() if settings.enabled and settings.folder is not None else None
+
+    def distrusted_log(self) -> tuple[str, str] | None:
+        """Return the key of the log's folder and why it is not trusted, if it is not.
+
+        Where root asks, it may belong to the owner of the state, as whom the gateway writes it; where there
+        is no state yet, to anyone.
+        """
+        log = self.log_folder
+        reason = distrust(log, *(owner_for_root(self.state_folder) or owner_for_root(log)))
         return ("log.folder", f"{log} {reason}") if reason else None
 
     def distrusted_file_of_tls(self, place: str) -> tuple[str, str] | None:

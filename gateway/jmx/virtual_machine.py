@@ -13,7 +13,7 @@ import signal
 import socket
 import struct
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -169,9 +169,10 @@ class JavaMachine:
         identify: returns whose certificate it is, where clients have certificates.
         count_login: counts logins.
         count_refusal: counts refused requests.
+        count_left_out: counts lines of its own output that are left out of the log, because there are many.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what it asks, and what it counts
         self,
         settings: MachineSettings,
         authenticate: Authenticate,
@@ -181,8 +182,11 @@ class JavaMachine:
         identify: Identify = lambda _certificate: Holder(""),
         count_login: CountLogin = lambda _accepted: None,
         count_refusal: CountRefusal = lambda: None,
+        *,
+        count_left_out: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
+        self._count_left_out = count_left_out
         self._backend = Backend(
             *(authenticate, _ANSWER_SECONDS, may_change, is_user, number_of, identify, count_login),
             count_refusal,
@@ -441,7 +445,9 @@ class JavaMachine:
         # logged.
         self._tail.append(text)
         left_out = self._limit.admit()
-        if left_out is not None:
+        if left_out is None:
+            self._count_left_out()
+        else:
             log.warning("java", line=text, left_out=left_out)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tests.bench.commands.benchmark import CommandsBenchmark
 from tests.bench.dialects.benchmark import DialectsBenchmark
 from tests.bench.jmx.benchmark import JmxBenchmark
 from tests.bench.latency.benchmark import LatencyBenchmark
@@ -22,4 +23,5 @@ BENCHMARKS: Final[Sequence[Benchmark]] = (
     LatencyBenchmark(),
     DialectsBenchmark(),
     RabbitMqBenchmark(),
+    CommandsBenchmark(),
 )

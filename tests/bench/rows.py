@@ -26,6 +26,7 @@ PEERS: Final = (
     "unwatched",
     "plain",
     "unrestricted",
+    "interpreter",
 )
 """The peers with which we are compared."""
 

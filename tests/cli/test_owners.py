@@ -37,6 +37,10 @@ REACHING = (
 )
 """Commands that reach a source with the passwords of a configuration."""
 
+WRITING_A_LOG = (("log", "compact"), ("log", "adopt"))
+LOG = '{"version": 2, "log_id": "x", "next_seq": 1}'
+"""What the file ``LOG`` of an empty event log has."""
+
 WITHOUT_FILES = frozenset({"demo", "provision", "provision-cml", "quickstart", "manual", "version"})
 """Commands that make a configuration, or need none."""
 
@@ -199,7 +203,7 @@ def test_what_root_writes_into_the_state_of_another_user_is_that_users(shared: P
     )
     assert added.returncode == ExitCode.OK, added.stderr
     (site.state.path / "log").mkdir()
-    (site.state.path / "log" / "LOG").write_text('{"version": 2, "log_id": "x", "next_seq": 1}')
+    (site.state.path / "log" / "LOG").write_text(LOG)
     for path in (site.state.path / "log").rglob("*"):
         os.chown(path, OTHER, OTHER)
     os.chown(site.state.path / "log", OTHER, OTHER)
@@ -350,6 +354,37 @@ def test_authorities_and_a_log_that_everybody_can_write_are_refused(tmp_path: Pa
     place.chmod(0o777)
     found = list(file_findings(load_configuration(site.configuration)))
     assert (found[-1].level, found[-1].subject) == (Level.PROBLEM, key)
+
+
+def test_no_command_writes_into_a_log_that_everybody_can_write(tmp_path: Path) -> None:
+    site, log = new_site(tmp_path), tmp_path / "log"
+    log.mkdir()
+    (log / "LOG").write_text(LOG)
+    site.configure(log={"folder": "log"})
+    assert amqp_gateway("log", "compact", "--config", site.configuration).code is ExitCode.OK
+    log.chmod(0o777)
+    for command in WRITING_A_LOG:
+        assert f"log.folder: {log} can be written by everybody" in refused(site, *command)
+    assert f"{log} can be written by everybody" in refused(site, "log", "compact", "--folder", str(log))
+    assert (log / "LOG").read_text() == LOG
+
+
+@for_root
+def test_for_root_a_log_belongs_to_the_owner_of_the_state(shared: Path) -> None:
+    site, log = given_away(shared), shared / "log"
+    log.mkdir()
+    (log / "LOG").write_text(LOG)
+    site.configure(log={"folder": str(log)})
+    for path in (log, log / "LOG"):
+        os.chown(path, OTHER - 1, OTHER - 1)
+    for command in (*WRITING_A_LOG, ("check",)):
+        said = refused(site, *command)
+        assert f"log.folder: {log} belongs to the user {OTHER - 1}, neither to {user_name(OTHER)} nor" in said
+        assert f"chown -h {user_name(OTHER)} {log}" in said
+    for path in (log, log / "LOG"):
+        os.chown(path, OTHER, OTHER)
+    assert amqp_gateway("log", "compact", "--config", site.configuration).code is ExitCode.OK
+    assert {path.stat().st_uid for path in log.rglob("*")} == {OTHER}
 
 
 @pytest.mark.parametrize("command", REACHING, ids=" ".join)

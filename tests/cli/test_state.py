@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -201,6 +202,15 @@ def test_a_backup_without_secrets_says_what_follows(used: Site, tmp_path: Path) 
     assert lines[-1] == (
         "The backup has no secrets: the gateway makes new ones when it starts, which its managers need."
     )
+
+
+def test_what_is_no_place_for_a_backup_stays_as_it_is(used: Site, tmp_path: Path) -> None:
+    ended = command("state", "backup", "-", "--folder", used.state.path)
+    assert (ended.code, "write ./- for that" in ended.errors) == (ExitCode.USAGE, True)
+    os.mkfifo(tmp_path / "pipe")
+    said = refused(command("state", "backup", tmp_path / "pipe", "--replace", "--folder", used.state.path))
+    assert "is no regular file, and is not replaced" in said
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
 def test_what_is_no_backup(used: Site, tmp_path: Path) -> None:

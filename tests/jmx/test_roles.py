@@ -6,6 +6,7 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.components.command_line import RunningCommand, Site, amqp_gateway, ne
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost, connections_of, new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
+from tests.eventlog.reading import of_kind, read_log
 from tests.hypothesis_profiles import PROVING
 from tests.jmx_java.client_machine import SharedMachine
 
@@ -38,18 +40,42 @@ class Shown:
 
     Attributes:
         site: its configuration.
+        gateway: its command.
         mine: the virtual host that the user ``limited`` sees.
         other: another one.
     """
 
-    def __init__(self, site: Site, port: int, mine: VirtualHost, other: VirtualHost, machine: Any) -> None:  # noqa: ANN401  lives in Java
+    def __init__(
+        self,
+        site: Site,
+        gateway: RunningCommand,
+        port: int,
+        mine: VirtualHost,
+        other: VirtualHost,
+        machine: Any,  # noqa: ANN401  lives in Java
+    ) -> None:
         self.site = site
+        self.gateway = gateway
         self.mine, self.other = mine, other
         self._port, self._machine = port, machine
 
     def client(self, user: str) -> Any:  # noqa: ANN401  lives in Java
         """Return a client that has logged in; it may throw what Java throws."""
         return self._machine.connect(self._port, user, self.site.state.secret(f"jmx-{user}"))
+
+    def attacker(self, user: str) -> Any:  # noqa: ANN401  lives in Java
+        """Return a client that has logged in, and asks more than it may."""
+        attacks = self._machine.attacks()
+        attacks.login(self._port, user, self.site.state.secret(f"jmx-{user}"))
+        return attacks
+
+    def recorded(self, kind: str, **fields: str) -> list[dict[str, Any]]:
+        """Return the records of a kind in the event log that have these fields."""
+        try:
+            records = of_kind(read_log(self.site.state.path / "log"), kind)
+        except (OSError, ValueError, IndexError):
+            return []  # the log is just being written
+        return [one for one in records if fields.items() <= one.items()]
 
     def reload(self, principals: dict[str, list[str]]) -> None:
         """Give users other roles while the gateway runs."""
@@ -95,7 +121,7 @@ def shown(
         log = Path(folder, "log")
         process = stack.enter_context(running("run", "--config", site.configuration, log=log))
         process.ready()
-        made = Shown(site, port, mine, other, java_machine.clients())
+        made = Shown(site, process, port, mine, other, java_machine.clients())
         with contextlib.closing(made.client("whole")) as client:
             both = {made.queue(mine, "orders"), made.queue(other, "secret")}
             wait_until(lambda: both <= set(names(client)), "the queues are shown")
@@ -282,6 +308,30 @@ def _times(
 
 def _without_queue(text: str) -> str:
     return without_names(text, *re.findall(r"(?:hidden|absent)-\d+", text))
+
+
+def test_a_request_that_is_refused_is_recorded_audited_an_event_and_a_line_of_the_log(shown: Shown) -> None:
+    attacker = shown.attacker("whole")
+    reasons = (
+        "the query is refused: it has more than 1000 parts; each counts as often as the query refers to it",
+        "a read of more than 4096 attributes",
+    )
+    answers = attacker.tryQuery(30), attacker.tryAttributes(GATEWAY, 4097)
+    assert list(answers) == [f"java.io.IOException: {reason}\n" for reason in reasons]
+    for reason in reasons:
+        refused = {"principal": "jmx:whole", "outcome": "refused", "text": f"request: {reason}"}
+        wait_until(partial(shown.recorded, "operation", **refused), "it is recorded")
+        (record,) = shown.recorded("operation", **refused)
+        assert (record["operation"], record["origin"]) == ("invoke", "127.0.0.1")
+        assert record["audit"] > 0
+
+    def origins() -> list[str]:
+        events = [one["values"] for one in shown.recorded("event", event="accessRefused")]
+        return [one["origin"] for one in events if one["principal"] == "jmx:whole"]
+
+    wait_until(lambda: origins() == ["127.0.0.1"] * len(reasons), "each is an event")
+    lines = [one for one in shown.gateway.log if one["event"] == "jmx-request-refused"]
+    assert [one["reason"] for one in lines if one["user"] == "whole"] == list(reasons)
 
 
 def test_a_query_is_no_oracle(shown: Shown, limited: Any, whole: Any) -> None:  # noqa: ANN401

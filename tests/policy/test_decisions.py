@@ -91,6 +91,28 @@ def test_a_rule_is_about_the_objects_that_its_patterns_name(narrower: dict[str, 
     assert not decide(dataclasses.replace(ALL, **narrower), START)  # type: ignore[arg-type]  # patterns
 
 
+@pytest.mark.parametrize(
+    ("pattern", "name", "denied"),
+    [
+        ("shop|q003", "shop|q003", True),
+        ("shop|q003", "shop|q003#7db6", True),
+        ("shop|q00?", "shop|q003#7db6", True),
+        ("shop|q003#7db6", "shop|q003#7db6", True),
+        ("shop|q003#7db6", "shop|q003#7db7", False),
+        ("shop|q003#7db6", "shop|q003", False),
+        ("shop|q003", r"shop|q003\#x", False),
+    ],
+)
+def test_a_pattern_is_for_names_without_what_distinguishes_transient_objects(
+    pattern: str,
+    name: str,
+    denied: bool,  # noqa: FBT001  a parameter
+) -> None:
+    denying = Rule("deny rule 1 of the role all", objects=(pattern,), read=("*",), denies=True)
+    queue = dataclasses.replace(QUEUE, object_name=name)
+    assert policy(ALL, denying).decide(OPERATOR, queue, ReadElement("depth")).allowed is not denied
+
+
 def test_patterns_are_those_of_a_shell() -> None:
     named = dataclasses.replace(
         ALL, sources=("other", "s*"), classes=("*:queue",), objects=("/|orders*",), write=("max*",)

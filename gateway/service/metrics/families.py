@@ -542,6 +542,9 @@ JMX_LOGINS = _counter("jmx_logins", "Attempts to log in.", "outcome")
 JMX_REFUSED_REQUESTS = _counter(
     "jmx_refused_requests", "Requests of clients of JMX that were refused without being carried out."
 )
+JMX_LINES_LEFT_OUT = _counter(
+    "jmx_lines_left_out", "Lines of the virtual machine's own output that were too many for the log."
+)
 
 JMX_CLIENTS = _gauge("jmx_clients", "Clients that are logged in.")
 

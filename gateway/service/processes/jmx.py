@@ -266,13 +266,16 @@ class _JmxAgent:
         self._operation_cursor = OperationCursor(2 * sources * loaded.settings.history.operations + MAX_SENT)
         self._starts = 0
         self._logins: Counter[LoginOutcome] = Counter()
-        self._refused_requests = 0
+        self._refused_requests = self._lines_left_out = 0
         self._was_ready = False
         self._was_killed = False
         jmx = loaded.settings.jmx
         buffer = kept_notifications(jmx.notification_buffer, jmx.heap)
         lifeline.metrics.add(
-            "agent", lambda: agent_readings(self._starts, self._logins, self._refused_requests, buffer)
+            "agent",
+            lambda: agent_readings(
+                self._starts, self._logins, self._refused_requests, buffer, self._lines_left_out
+            ),
         )
 
     async def run(self) -> NoReturn:
@@ -316,6 +319,7 @@ class _JmxAgent:
             self._identify,
             self._count_login,
             self._count_refusal,
+            count_left_out=self._count_left_out,
         )
         try:
             await self._run(machine)
@@ -372,6 +376,9 @@ class _JmxAgent:
     def _count_refusal(self) -> None:
         self._refused_requests += 1
 
+    def _count_left_out(self) -> None:
+        self._lines_left_out += 1
+
     def _may_change(self, user: str) -> bool:
         rules = self._loaded.settings.role_set.rules_of(f"jmx:{user}")
         return any(rule.write or rule.invoke or rule.refresh for rule in rules if not rule.denies)
@@ -414,7 +421,7 @@ class LoginOutcome(enum.StrEnum):
 
 
 def agent_readings(
-    starts: int, logins: Mapping[LoginOutcome, int], refused_requests: int, buffer: int
+    starts: int, logins: Mapping[LoginOutcome, int], refused_requests: int, buffer: int, lines_left_out: int
 ) -> Iterator[Reading]:
     """Read the counters that outlive a virtual machine; ``buffer`` is how many notifications one keeps."""
     yield families.JMX_STARTS.at(starts)
@@ -422,6 +429,7 @@ def agent_readings(
     for outcome in LoginOutcome:
         yield families.JMX_LOGINS.at(logins.get(outcome, 0), outcome.value)
     yield families.JMX_REFUSED_REQUESTS.at(refused_requests)
+    yield families.JMX_LINES_LEFT_OUT.at(lines_left_out)
 
 
 def delivery_readings(projection: Projection, delivery: Delivery) -> Iterator[Reading]:

@@ -160,6 +160,15 @@ def test_requests_are_counted_by_type(gateway: Gateway) -> None:
     assert gateway.value(families.SNMP_REQUESTS, type="get") == before + 1
 
 
+def test_lines_of_the_virtual_machine_that_the_log_leaves_out_are_counted(gateway: Gateway) -> None:
+    """The state of all its threads has several hundred lines."""
+    assert gateway.value(families.JMX_LINES_LEFT_OUT) == 0
+    ready = next(one for one in gateway.command.log if one["event"] == "jmx-ready")
+    os.kill(ready["java_process"], signal.SIGQUIT)
+    wait_until(lambda: (gateway.value(families.JMX_LINES_LEFT_OUT) or 0) > 0, "some are left out")
+    assert "java" in {one["event"] for one in gateway.command.log}
+
+
 def test_requests_to_the_broker_are_counted(gateway: Gateway) -> None:
     asked = {"source": SOURCE, "request": "list_queue", "outcome": "answered"}
     wait_until(lambda: (gateway.value(families.AGENT_REQUESTS, **asked) or 0) > 1, "queues are listed")

@@ -71,8 +71,10 @@ async def test_a_connection_and_its_queue_are_reported_from_beginning_to_end(
 
 
 async def test_a_refused_login_is_reported_without_its_password(virtual_host: VirtualHost) -> None:
+    """Its user name is what the client chose, line feeds and all: front ends escape it, the log keeps it."""
     broker = virtual_host.broker
-    stranger = Credentials(f"stranger-{secrets.token_hex(4)}", secrets.token_hex(8))
+    name = f"stranger-{secrets.token_hex(4)}\nSNMPv2-MIB::snmpTrapOID.0 x\u202e"
+    stranger = Credentials(name, secrets.token_hex(8))
     with reading_user(broker, [virtual_host.name]) as user:
         async with watch(broker, user) as watched:
             await ready(watched)
@@ -94,6 +96,38 @@ async def test_a_refused_login_is_reported_without_its_password(virtual_host: Vi
             )
             assert watched.reported("connectionClosed", name=failed["connectionName"]) == []
             assert stranger.password not in repr(watched.events)
+
+
+BURST = 2_000 if PROVING else 300
+
+
+async def test_a_burst_of_queues_with_bindings_makes_no_gap(virtual_host: VirtualHost) -> None:
+    """As definitions that are imported: twice as many events as queues, at once."""
+    host = virtual_host.name
+    names = [f"{host}-{number}" for number in range(BURST)]
+    queues = [{"name": name, "durable": True, "auto_delete": False, "arguments": {}} for name in names]
+    topic = {"source": "amq.topic", "destination_type": "queue", "arguments": {}}
+    bindings = [{**topic, "destination": name, "routing_key": name} for name in names]
+    with reading_user(virtual_host.broker, [host]) as user, virtual_host.http() as http:
+        async with watch(virtual_host.broker, user, virtual_host=host) as watched:
+            await ready(watched)
+            definitions = {"queues": queues, "bindings": bindings}
+            done = await asyncio.to_thread(
+                http.post, f"definitions/{virtual_host.path}", json=definitions, timeout=300
+            )
+            done.raise_for_status()
+
+            def reported() -> set[object]:
+                return {one["name"] for one in watched.reported("queueCreated", vhost=host)}
+
+            def bound() -> int:
+                return sum(f"{host}-" in one.name.leaf for one in watched.source.known("binding"))
+
+            await until(lambda: reported() == set(names), "each queue is reported")
+            await until(lambda: bound() == BURST, "each binding is known")
+            await until(lambda: all(watched.exists("queue", name) for name in names[:9]), "they are shown")
+            assert watched.gaps == []
+            assert not any(watched.gone("queue", name) for name in names[:9])
 
 
 async def test_what_administrators_do_is_reported(virtual_host: VirtualHost) -> None:

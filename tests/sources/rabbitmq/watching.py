@@ -112,10 +112,14 @@ class Watch:
         self.statuses: list[SourceStatus] = []
         self.asked: Counter[str] = Counter()
         """The number of requests for each part of the management API, by path."""
+        self.also: Callable[[Iterable[Observation]], None] = lambda _observations: None
+        """Takes all observations, too."""
         self.demanding = ""
         """A part of the paths to whose requests a server answers that nothing is to be sent for a minute."""
 
     def observed(self, observations: Iterable[Observation]) -> None:
+        observations = tuple(observations)
+        self.also(observations)
         for one in observations:
             if isinstance(one, ObjectSeen):
                 self.seen.append(one)
