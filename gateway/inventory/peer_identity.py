@@ -9,6 +9,9 @@ shown that the peer is the same, or a complete reading that it is another one: t
 end first. If the connection is lost before the reading is complete, and only other objects were shown, whose
 reports these are is never known: they are not used. A reading of one agent decides about that agent only:
 others may report the same classes of other brokers.
+
+What waited in a durable queue cannot wait here, as it is acknowledged when it is recorded. The link of such a
+source asks for these objects before it reads the queue, and `PeerWatch.replaced` decides by the answers.
 """
 
 from __future__ import annotations
@@ -85,10 +88,12 @@ class PeerWatch:
 
     Args:
         classes: knows which classes identify a peer.
+        holds: whether reports may wait; if not, each passes, and only `replaced` finds another one.
     """
 
-    def __init__(self, classes: ClassRegistry) -> None:
+    def __init__(self, classes: ClassRegistry, *, holds: bool = True) -> None:
         self._classes = classes
+        self._holds = holds
         self._identifying: dict[ClassKey, ClassSchema] = {}
         self._known: dict[str, Peer] = {}  # by class (``package:name``)
         self._shown: dict[str, Peer] = {}
@@ -106,16 +111,58 @@ class PeerWatch:
             self._known.setdefault(class_name, Peer()).add(shown)
             self._is_suspected = True
 
+    @property
+    def asked(self) -> dict[str, frozenset[str]]:
+        """The classes whose objects distinguish the known peer from another one, each with its agents."""
+        return {name: frozenset(known.agents) for name, known in self._known.items() if known.ids}
+
+    def is_shown(self, shown: Collection[Observation]) -> bool:
+        """Return whether classes and objects that agents have just shown are of the known peer."""
+        found = self._found(shown)
+        foreign = self._foreign_of(found)
+        return any(name in self._known and name not in foreign for name in found)
+
+    def replaced(self, shown: Collection[Observation], answered: Collection[str]) -> PeerReplaced | None:
+        """Return that another peer was shown in the place of the known one; that one is known from here on.
+
+        Args:
+            shown: classes and objects, as agents have just shown them.
+            answered: the agents that have shown all their objects of the `asked` classes.
+        """
+        found = self._found(shown)
+        foreign = self._foreign_of(found)
+        agents = {agent for name in foreign for agent in self._known_of(name).agents}
+        replaced = agents.intersection(answered)
+        if not replaced or self.is_shown(shown):
+            return None
+        texts = [self._forget(name, one, replaced) for name, one in foreign.items()]
+        for name, one in found.items():
+            self._known.setdefault(name, Peer()).add(one)
+        return PeerReplaced(frozenset(replaced), "; ".join(texts))
+
+    def _found(self, shown: Collection[Observation]) -> dict[str, Peer]:
+        """Return what classes and objects show, by class."""
+        found: dict[str, Peer] = {}
+        for observation in shown:
+            if isinstance(observation, ClassLearned):
+                self._learned(observation.schema)
+            elif isinstance(observation, ObjectSeen) and (one := self._identified(observation)) is not None:
+                found.setdefault(one[0], Peer()).add(one[1])
+        return found
+
     def is_indifferent_to(self, observation: Observation) -> bool:
         """Return whether `passed` would return just this observation, as nearly always."""
         return (
-            not self._is_suspected
+            not (self._is_suspected and self._holds)
             and isinstance(observation, ObjectSeen | EventSeen | HeartbeatSeen)
             and (not isinstance(observation, ObjectSeen) or observation.key not in self._identifying)
         )
 
     def passed(self, observation: Observation, now: int) -> Collection[Observation]:
         """Return what is to be applied now of this observation and of earlier ones that wait."""
+        if not self._holds:
+            self._learn(observation)
+            return (observation,)
         if isinstance(observation, SourceStateSeen) and observation.state in _LOST:
             released = self._unused(now) if self._foreign() else self._decided()
             self._is_suspected = bool(self._known)
@@ -142,8 +189,8 @@ class PeerWatch:
     def _noted(self, observation: Observation) -> tuple[str, Peer] | None:
         """Note classes, restarts and departures; return what an object shows of the peer, with its class."""
         match observation:
-            case ClassLearned(schema) if self._rule(schema.key) is not None:
-                self._identifying[schema.key] = schema
+            case ClassLearned(schema):
+                self._learned(schema)
             case ResyncBegan(restarted=True):
                 self._is_suspected = self._is_suspected or bool(self._known)
             case AgentGone(agent) | AgentLost(agent, leaving=True):
@@ -153,6 +200,10 @@ class PeerWatch:
                 self._left -= set() if shown is None else shown[1].agents
                 return shown
         return None
+
+    def _learned(self, schema: ClassSchema) -> None:
+        if self._rule(schema.key) is not None:
+            self._identifying[schema.key] = schema
 
     def overdue(self, now: int) -> Collection[Observation]:
         """Return what has waited too long for an object that would identify the peer."""
@@ -176,14 +227,19 @@ class PeerWatch:
         """Return whether another peer is shown in the place of the known one, not by a further agent."""
         if shown is None:
             return False
-        known = self._known.get(shown[0], Peer())
+        known = self._known_of(shown[0])
         is_in_place = not known.agents.isdisjoint(shown[1].agents | self._left)
         return is_in_place and shown[1].is_other_than(known)
 
     def _foreign(self) -> dict[str, Peer]:
         """Return the classes that show another peer than the known one, and none of its objects."""
-        known = self._known
-        return {name: one for name, one in self._shown.items() if one.is_other_than(known.get(name, Peer()))}
+        return self._foreign_of(self._shown)
+
+    def _foreign_of(self, shown: Mapping[str, Peer]) -> dict[str, Peer]:
+        return {name: one for name, one in shown.items() if one.is_other_than(self._known_of(name))}
+
+    def _known_of(self, class_name: str) -> Peer:
+        return self._known.get(class_name, Peer())
 
     def _is_settled(self, last: Observation) -> bool:
         if self._shown and not self._foreign():
@@ -223,20 +279,39 @@ class PeerWatch:
         held, foreign = list(self._held), self._foreign()
         out: list[Observation] = []
         for name, shown in foreign.items():
-            known = self._known[name]
-            replaced = self._read(known.agents, last)
+            replaced = self._read(self._known[name].agents, last)
+            text = self._forget(name, shown, replaced)
             if replaced:
-                text = f"another broker, or another run of it, is read, {shown}, in the place of {known}"
                 out.append(PeerReplaced(frozenset(replaced), text))
-            known.agents -= replaced
-            if not known.agents:
-                del self._known[name]
         for name, shown in self._shown.items():
             self._known.setdefault(name, Peer()).add(shown)
         self._held.clear()
         self._shown.clear()
         self._is_suspected = False
         return [*out, *held]
+
+    def _learn(self, observation: Observation) -> None:
+        """Note what an observation, which passes, shows of the known peer."""
+        shown = self._noted(observation)
+        if isinstance(observation, AgentGone):
+            self._gone(observation.agent)
+        if shown is not None and not self._is_foreign(shown):
+            self._known.setdefault(shown[0], Peer()).add(shown[1])
+
+    def _gone(self, agent: str) -> None:
+        """Forget an agent, of whose objects none is left: it is not asked any more."""
+        for known in self._known.values():
+            known.agents.discard(agent)
+        self._known = {name: known for name, known in self._known.items() if known.agents}
+
+    def _forget(self, class_name: str, shown: Peer, replaced: set[str]) -> str:
+        """Forget what these agents showed, and return for people which peer is in the place of which."""
+        known = self._known[class_name]
+        text = f"another broker, or another run of it, is read, {shown}, in the place of {known}"
+        known.agents -= replaced
+        if not known.agents:
+            del self._known[class_name]
+        return text
 
 
 def _is_once(report: Observation) -> bool:

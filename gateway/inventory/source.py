@@ -129,8 +129,8 @@ class SourceInventory:
         self._unread = _UnreadRecords()
         self._exclusions = Exclusions(scope.classes) if scope.classes.excludes else None
         # A session that keeps objects itself has to end them itself.
-        watches = not whole and not source_kind(scope.identity.kind).restores_objects
-        self._peers = PeerWatch(scope.classes) if watches else None
+        restores = source_kind(scope.identity.kind).restores_objects
+        self._peers = None if restores else PeerWatch(scope.classes, holds=not whole)
         self._watched = 0  # the number of observations in front that the watch has let pass
         self._replacement = ""
         self._state = SourceState.CONNECTING
@@ -198,6 +198,19 @@ class SourceInventory:
         """Take the values of an object that lived when the previous core ended (`PeerWatch.restore`)."""
         if self._peers is not None:
             self._peers.restore(class_name, agent, values)
+
+    @property
+    def identifying(self) -> Mapping[str, Collection[str]]:
+        """The agents to ask which peer is read, by class (``package:name``); empty where none is known."""
+        return {} if self._peers is None else self._peers.asked
+
+    def shows_known_peer(self, shown: Collection[Observation]) -> bool:
+        """Return whether what agents have just shown is of the known peer (`PeerWatch.is_shown`)."""
+        return self._peers is not None and self._peers.is_shown(shown)
+
+    def peer_replaced(self, shown: Collection[Observation], answered: Collection[str]) -> PeerReplaced | None:
+        """Return that agents have shown another peer (`PeerWatch.replaced`); the caller has it observed."""
+        return None if self._peers is None else self._peers.replaced(shown, answered)
 
     def restore_agents(self, agents: Iterable[str], complete_until: int) -> None:
         """Add agents that had objects before the start, as stale: each is fresh once read completely."""

@@ -53,6 +53,7 @@ from gateway.links.durable_queue import (
     identity_of,
 )
 from gateway.links.election import Election
+from gateway.links.inquiry import Inquiring, Inquiry
 from gateway.links.own_queue import OwnQueue, Proofs, WatchedQueue
 from gateway.links.protection import Protection
 from gateway.links.publishing import HttpFallback, Publisher
@@ -86,6 +87,8 @@ class AmqpRole:
             candidate.
         protection: seals and opens all bodies; ``None`` where they are plain.
         takes_proofs: whether the session accepts `ReceivedUntil`.
+        inquiry: returns a conversation to be had before a durable queue is read, on each connection;
+            ``None`` where there is nothing to ask.
     """
 
     name: str
@@ -97,6 +100,7 @@ class AmqpRole:
     election: Election | None = None
     protection: Protection | None = None
     takes_proofs: bool = False
+    inquiry: Callable[[], Inquiry | None] = lambda: None
 
 
 class AmqpLink:
@@ -220,6 +224,10 @@ class AmqpLink:
 
         One queue carries both, so that publications and answers of agents cannot overtake each other.
         """
+        inquiry = self._role.inquiry()
+        if inquiry is not None:
+            inquiring = Inquiring(inquiry, self._queue, publisher.publish, self._signed)
+            incoming = await inquiring.run(consuming, incoming)
         ledger, counts = subscription.ledger, subscription.counts
         queue = durable_queue(subscription, self._queue.watch_seconds)
         waiting, incoming = await queue.look(consuming, incoming)
@@ -340,6 +348,19 @@ class AmqpLink:
         """Deliver as `_arrived`; a durable queue may also contain probes of earlier connections."""
         if not self._is_probe(message):
             self._deliver(message)
+
+    def _signed(self, message: AbstractIncomingMessage) -> Delivery | None:
+        """Return a message as its sender signed it, not accepted yet; ``None`` for one that is refused.
+
+        What waits in the durable queue was signed before, and is accepted only if nothing of later was.
+        """
+        delivery, protection = _delivery(message), self._role.protection
+        if protection is None:
+            return delivery
+        verified = protection.verify(delivery, self._clock.now())
+        if isinstance(verified, Note):
+            self._driver.perform([verified])
+        return None if verified is None or isinstance(verified, Note) else verified.delivery
 
     def _read_protected(self, protection: Protection, message: AbstractIncomingMessage) -> Reading | None:
         """Return what a message of a durable queue is, whose body has to be protected.

@@ -387,7 +387,7 @@ class DurableQueue(WatchedQueue):
         waiting = await self.waiting(channel)
         if waiting is None:
             self.counts.is_quorum = False
-            return None, await _another_channel(connection)
+            return None, await another_channel(connection)
         was_quorum = self.counts.is_quorum
         self.counts.is_quorum = False
         # A passive declaration does not return the type. The last known one is tried first: each refused one
@@ -396,7 +396,7 @@ class DurableQueue(WatchedQueue):
             try:
                 await self._declare(channel, queue_type)
             except exceptions.ChannelPreconditionFailed:
-                channel = await _another_channel(connection)
+                channel = await another_channel(connection)
                 continue
             self.counts.is_quorum = queue_type == QUORUM
             break
@@ -528,7 +528,7 @@ class DurableQueue(WatchedQueue):
         await channel.declare_queue(self.name, passive=True)
 
 
-async def _another_channel(connection: AbstractConnection) -> AbstractChannel:
+async def another_channel(connection: AbstractConnection) -> AbstractChannel:
     """Open a channel in the place of one that the broker has closed.
 
     RabbitMQ counts channels of a user behind their ends: the closed one still counts for some milliseconds.

@@ -12,6 +12,11 @@ class Verified(Protocol):
     """A message that a trusted sender signed, which is not accepted yet; times are nanoseconds."""
 
     @property
+    def delivery(self) -> Delivery:
+        """The message as its sender signed it."""
+        ...
+
+    @property
     def identity(self) -> str:
         """What no other message has, and no broker can change."""
         ...

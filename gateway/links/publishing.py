@@ -242,6 +242,10 @@ class Publisher:
             await self._leave_connection(fallback)
             await self._publish_around(fallback)
 
+    async def publish(self, send: Send) -> None:
+        """Publish a message that is not one of the session's, over AMQP, while `run` does not run yet."""
+        await self._publish_one(send)
+
     async def close(self) -> list[Send]:
         """Close the connection; return messages that were taken from the driver and certainly not sent."""
         await self._drop_connection()

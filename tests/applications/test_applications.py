@@ -93,6 +93,14 @@ async def test_attributes_of_an_mbean_grow_and_columns_stay(plant: Plant, jmx: J
         plant.shows("siteAmiMixerMotor", "on")
         assert plant.walk("siteAmiMixerSpeed") == {column: "6"}
 
+        async def is_recorded() -> bool:
+            grown = plant.ask_log("SELECT \"values\"->>'motor' AS motor FROM log WHERE class = 'Mixer'")
+            return "on" in {one["motor"] for one in grown}
+
+        await eventually(is_recorded, "the new key is in the log")
+        lives = plant.ask_log("SELECT kind FROM log WHERE class = 'Mixer' AND kind IN ('create', 'delete')")
+        assert [life["kind"] for life in lives] == ["create"], "the object goes on"
+
 
 @contextmanager
 def answering(application: Application) -> Iterator[None]:

@@ -73,6 +73,9 @@ def check_moves(
     brokers: tuple[PrivateBroker, PrivateBroker],
     queue: str,
     has: Callable[[int], bool],
+    *,
+    back: int = 3,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
     """Move a name to another broker and back, before a gateway that runs, and before one that does not.
 
@@ -82,6 +85,8 @@ def check_moves(
         brokers: both, with a queue of one name to which 3 and 30 messages were published.
         queue: the name of the queue in the log.
         has: returns whether the log has this number of published messages.
+        back: how many were published to that of the first one at the end,
+        meanwhile: after this was called, while the gateway is away.
     """
     first, other = brokers
     synchronised = "SELECT seq FROM log WHERE kind = 'source' AND state = 'synchronised'"
@@ -95,9 +100,10 @@ def check_moves(
         assert [one for one in gateway.log if one["event"] == "another-broker"]
         wait_until(lambda: gaps(site), "and what was not read meanwhile")
         while_it_ran = lives(site, queue)
+    meanwhile()
     name.move(first)
     with watched(site, site.folder / "second.txt"):
-        wait_until(lambda: has(3), "the first broker is read again")
+        wait_until(lambda: has(back), "the first broker is read again")
     (_, identity, _), *_ = while_it_ran
     another = [("delete", identity, True), ("create", identity, None)]
     assert while_it_ran == another

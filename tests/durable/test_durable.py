@@ -61,8 +61,10 @@ def is_reported_whole(shop: Plant, name: str) -> None:
 
 
 def is_recorded(shop: Plant, name: str) -> None:
+    """Wait until both sources have recorded the begin of a queue, and its event, which may come later."""
+    begin = Counter({(name, what): 1 for what in ("create", "queueCreated")})
     wait_until(
-        lambda: all(reported[name, "create"] for reported in shop.happened(name=name).values()),
+        lambda: all(reported >= begin for reported in shop.happened(name=name).values()),
         f"{name} is recorded",
     )
 

@@ -82,7 +82,7 @@ SomeRecord = TypeVar("SomeRecord", bound=Record)
 class Playbook:
     """One source called ``shop``; each `publish` is one message body, at a clock that tests move."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a source and its inventory are made of
         self,
         state: Path,
         *,
@@ -93,6 +93,7 @@ class Playbook:
         slicing: BatchSettings | None = None,
         overrides: Overrides = NO_OVERRIDES,
         kind: str = "qmf",
+        whole: bool = False,
     ) -> None:
         self.now = NOW
         self.batches: list[Batch] = []
@@ -100,7 +101,7 @@ class Playbook:
         self.schemas = schemas
         registry = ClassRegistry({mapping.package: mapping}, overrides)
         self.inventory = Inventory("gw", boot, registry, self.index, self.batches.append, slicing)
-        self.source = self.inventory.add_source("shop", kind, max_objects)
+        self.source = self.inventory.add_source("shop", kind, max_objects, whole=whole)
 
     def publish(self, *observations: Observation) -> list[Record]:
         """Pass the observations of one body to the inventory; return the resulting records."""

@@ -14,8 +14,11 @@ from gateway.feed.records import GapRecord
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import (
     EVENT_DELAY_BOUNDS,
+    AgentGone,
     AgentLost,
+    ClassLearned,
     ObjectSeen,
+    Observation,
     ResyncBegan,
     ResyncEnded,
     SourceState,
@@ -50,13 +53,13 @@ def site(identity: str, place: str | None) -> ObjectSeen:
 class Logged(Playbook):
     """A playbook with the records that the event log would have, those of an earlier core first."""
 
-    def __init__(self, folder: Path, former: Logged | None = None) -> None:
+    def __init__(self, folder: Path, former: Logged | None = None, *, whole: bool = False) -> None:
         folder.mkdir()
-        super().__init__(folder, mapping=IDENTIFIED, schemas=(VHOST, QUEUE, SITE), kind="qmf")
+        super().__init__(folder, mapping=IDENTIFIED, schemas=(VHOST, QUEUE, SITE), kind="qmf", whole=whole)
         last = LastState() if former is None else LastState(former.living(), {"shop": NOW}, {"shop": 1})
         self._recorder, self._applied = LogRecorder(RecorderSettings(1), last), 0
         self.log: list[LogRecord] = []
-        restore_source(self.source, last, by_native_id=False)
+        restore_source(self.source, last, by_native_id=whole)
 
     def recorded(self) -> list[LogRecord]:
         """Return the records so far."""
@@ -240,3 +243,57 @@ def test_another_peer_by_another_agent_is_noticed_when_the_known_one_has_left(tm
         play.publish(replace(seen, agent=OTHER))
     play.publish(ResyncEnded(complete=True, agent=OTHER))
     assert (play.lives()[begun:], play.gained()) == (ANOTHER, [])
+
+
+# What waited in a durable queue: agents are asked before it is read.
+
+
+def read_before(folder: Path) -> Logged:
+    """Return a source with a durable subscription, which was read by the core before."""
+    first = Logged(folder / "first")
+    first.read("a", "one.example", 3)
+    return Logged(folder / "second", first, whole=True)
+
+
+@pytest.mark.parametrize(
+    ("shown", "answered", "is_another"),
+    [
+        ([("b", "two.example")], {AGENT}, True),
+        ([("b", None)], {AGENT}, True),
+        ([("b", "two.example"), ("b", "one.example")], {AGENT}, False),
+        ([("b", "two.example")], {OTHER}, False),
+        ([("", "two.example")], {AGENT}, False),
+        ([], {AGENT}, False),
+    ],
+    ids=["another", "another somewhere", "renamed", "answered in part", "without an id", "nothing"],
+)
+def test_answers_show_another_peer_before_what_waited_is_read(
+    shown: list[tuple[str, str | None]], answered: set[str], tmp_path: Path, *, is_another: bool
+) -> None:
+    play = read_before(tmp_path)
+    assert play.source.identifying == {"shop:site": {AGENT}}
+    answers: list[Observation] = [ClassLearned(SITE), *(site(*one) for one in shown)]
+    replaced = play.source.peer_replaced(answers, answered)
+    assert (replaced is not None) is is_another
+    if replaced is not None:
+        play.publish(replaced)
+        assert "b" in replaced.text
+        assert "in the place of a at one.example" in replaced.text
+        assert play.source.shows_known_peer(answers), "it is known from now on"
+    # What waited is applied at once, whoever has shown himself.
+    play.publish(SourceStateSeen(SourceState.SYNCHRONISING), *map(ClassLearned, (VHOST, QUEUE)))
+    play.publish(vhost("/", "v1"), queue("orders", "q1", created=NOW - HOUR, published=30))
+    assert play.objects()["/|orders"].values[QUEUE.positions["published"]] == 30
+    assert play.lives() == (ANOTHER if is_another else [])
+    assert play.gained() == ([] if is_another else [27])
+
+
+def test_the_known_peer_needs_no_further_answer(tmp_path: Path) -> None:
+    play = read_before(tmp_path)
+    answers: list[Observation] = [ClassLearned(SITE), site("a", "two.example")]
+    assert play.source.shows_known_peer(answers)
+    assert not play.source.shows_known_peer([ClassLearned(SITE), site("b", "two.example")])
+    assert play.source.peer_replaced(answers, {AGENT}) is None
+    play.publish(AgentGone(AGENT))
+    assert not play.source.identifying, "nothing of it is left"
+    assert not Logged(tmp_path / "new", whole=True).source.identifying, "at first none is known"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,7 +15,8 @@ import pytest
 from aio_pika.abc import AbstractChannel
 from aiormq.abc import FieldTable
 
-from gateway.dialects.session import Effect
+from gateway.dialects.session import Binding, Delivery, Effect, Send
+from gateway.links import inquiry
 from gateway.links.amqp import AmqpRole
 from gateway.links.amqp_connection import LinkError
 from gateway.links.durable_queue import (
@@ -28,7 +30,7 @@ from gateway.links.durable_queue import (
 )
 from gateway.model.times import SECOND
 from tests.components.rabbitmq import VirtualHost
-from tests.components.waiting import eventually, wait_until
+from tests.components.waiting import DEADLINE, eventually, wait_until
 from tests.links.ledger import MemoryLedger
 from tests.links.recording import Linked, RecordingSession, endpoint_of, linked, role
 
@@ -396,3 +398,78 @@ async def test_a_queue_whose_node_is_down_is_waited_for_and_lacks_messages_when_
     with pytest.raises(LinkError, match="waits for the node that has its queue"):
         await queue.waiting(cast(AbstractChannel, WithoutNode(refusal)))
     assert queue.loss(0) is Loss.DOWN
+
+
+class Asking:
+    """An inquiry that is settled by the answer ``first``.
+
+    Attributes:
+        answers: the answers so far.
+        ended: the bodies that the session had received when it ended, each time.
+    """
+
+    def __init__(self, session: ResumingSession, *, answered: bool) -> None:
+        self.answers: list[str] = []
+        self.ended: list[list[str]] = []
+        self._session = session
+        self._exchange = "amq.direct" if answered else "amq.fanout"
+
+    @property
+    def is_settled(self) -> bool:
+        return "first" in self.answers
+
+    def bindings(self, queue: str) -> list[Binding]:
+        return [Binding("amq.direct", queue)]
+
+    def requests(self, reply_to: str) -> list[Send]:
+        # What is asked is the answer: it comes to the queue of its own.
+        return [Send(self._exchange, reply_to, b"zeroth")]
+
+    def take(self, delivery: Delivery) -> list[Send]:
+        self.answers.append(delivery.body.decode())
+        return [Send(self._exchange, delivery.routing_key, b"first")] if len(self.answers) == 1 else []
+
+    def end(self) -> None:
+        self.ended.append(self._session.bodies)
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_who_is_read_is_asked_before_what_waited_is_read(
+    virtual_host: VirtualHost, monkeypatch: pytest.MonkeyPatch, *, answered: bool
+) -> None:
+    monkeypatch.setattr(inquiry, "PATIENCE_SECONDS", DEADLINE if answered else 0.1)
+    ledger, session = MemoryLedger(), ResumingSession()
+    async with subscribed(virtual_host, ledger):
+        pass
+    await released(virtual_host)
+    await say(virtual_host, "waited")
+    asking = Asking(session, answered=answered)
+    of = replace(keeping(ledger), inquiry=lambda: asking)
+    async with linked(endpoint_of(virtual_host.broker, virtual_host.name), of, session) as link:
+        await link.up()
+        assert asking.answers == (["zeroth", "first"] if answered else [])
+        assert (asking.ended, session.bodies) == ([[]], ["waited"])
+        await say(virtual_host, "now")
+        await link.received(2)
+        with virtual_host.http() as http:
+            queues = http.get(f"queues/{virtual_host.path}").raise_for_status().json()
+    assert [one["name"] for one in queues] == [QUEUE], "that for answers is gone"
+
+
+async def test_a_user_who_may_have_no_queue_for_answers_reads_what_waited(virtual_host: VirtualHost) -> None:
+    session, asking = ResumingSession(), Asking(ResumingSession(), answered=True)
+    async with subscribed(virtual_host, MemoryLedger()):
+        pass
+    await released(virtual_host)
+    await say(virtual_host, "waited")
+    name = f"user-{virtual_host.name}"
+    with virtual_host.http() as http:
+        http.put(f"users/{name}", json={"password": name, "tags": ""}).raise_for_status()
+        only_that = {"configure": f"^{re.escape(QUEUE)}$", "write": ".*", "read": ".*"}
+        http.put(f"permissions/{virtual_host.path}/{name}", json=only_that).raise_for_status()
+        of = replace(keeping(MemoryLedger()), inquiry=lambda: asking)
+        endpoint = endpoint_of(virtual_host.broker, virtual_host.name, name, name)
+        async with linked(endpoint, of, session) as link:
+            await link.up()
+            assert (asking.answers, session.bodies) == ([], ["waited"])
+        http.delete(f"users/{name}").raise_for_status()

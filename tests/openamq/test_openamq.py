@@ -106,7 +106,8 @@ def test_a_method_is_called_once(gateway: OpenAmqGateway, broker: OpenAmq) -> No
     assert broker.text(BROKER, "locked") == "1"
     # As after a set: what is read after the answer is the new value.
     assert gateway.shown(f"{SOURCE}/broker/OpenAMQ 1.4c1")["values"]["locked"] is True
-    gateway.command("invoke", f"{SOURCE}/broker/OpenAMQ 1.4c1", "lock", "setting=false")
+    gateway.command("invoke", f"{SOURCE}/broker/OpenAMQ 1.4c1", "lock", "setting=0")
+    assert broker.text(BROKER, "locked") == "0"
 
 
 def test_a_method_that_ruins_some_brokers_is_called_where_that_was_assured(

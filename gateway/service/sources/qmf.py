@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -14,12 +15,13 @@ from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSess
 from gateway.dialects.qmf.am01.messages import ALL, Revision
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
+from gateway.dialects.qmf.peer_question import PeerQuestion
 from gateway.dialects.session import PropertiesMissing
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import WATCH_SECONDS, AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.protection import Protection
-from gateway.model.observations import ClassLearned, EventLearned, Observation
+from gateway.model.observations import ClassLearned, EventLearned, Observation, PeerReplaced
 from gateway.model.times import SECOND
 from gateway.service.sources.source_context import SourceContext, remarked, source_console
 from gateway.service.state.cached_schemas import definitions_cache
@@ -28,6 +30,37 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 _SEQUENCE_BITS: Final = 32
+
+
+class BrokerInquiry:
+    """Finds out which broker a source reads, before what waited for it is read.
+
+    Args:
+        question: the questions to its agents.
+        source: knows which broker it was.
+        observe: called with the end of that one, if another one answers.
+    """
+
+    def __init__(
+        self, question: PeerQuestion, source: SourceInventory, observe: Callable[[PeerReplaced], None]
+    ) -> None:
+        self._question = question
+        self._source = source
+        self._observe = observe
+        self.bindings = question.bindings
+        self.requests = question.requests
+        self.take = question.take
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the known broker was shown, or all agents have answered."""
+        return self._question.is_answered or self._source.shows_known_peer(self._question.shown)
+
+    def end(self) -> None:
+        """Observe that another broker is read, if agents have shown that."""
+        replaced = self._source.peer_replaced(self._question.shown, self._question.answered)
+        if replaced is not None:
+            self._observe(replaced)
 
 
 async def run_qmf(
@@ -65,6 +98,13 @@ async def run_qmf(
         if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
             schemas.learnt()
 
+    def inquiry() -> BrokerInquiry | None:
+        asked = source.identifying
+        if not asked:
+            return None
+        question = PeerQuestion(config, console.definitions, asked, secrets.randbits(_SEQUENCE_BITS - 2))
+        return BrokerInquiry(question, source, lambda replaced: observed((replaced,)))
+
     driver = source_console(source, console, config, around, observed)
     if settings.trusted_users:
         warn_of_impersonators(name, endpoint)
@@ -76,6 +116,7 @@ async def run_qmf(
         durable=subscription,
         protection=protection,
         takes_proofs=True,
+        inquiry=inquiry,
     )
     link = AmqpLink(endpoint, role, driver, around.clock, watch_seconds=_watch_seconds(settings.stale_after))
     if schemas is None:
