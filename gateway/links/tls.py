@@ -370,7 +370,8 @@ SYSTEM_AUTHORITIES: Final = ClientTls()
 NO_AUTHORITIES: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Trusts no peer, for connections without TLS: reading the system's authorities takes 20 ms."""
 
-_KEY_LOG: Final = "SSLKEYLOGFILE"
+KEY_LOG: Final = "SSLKEYLOGFILE"
+"""The variable that names a file in which TLS logs the keys of connections, to decrypt traffic."""
 
 
 def _default_context(purpose: ssl.Purpose, ca_file: Path | None = None) -> ssl.SSLContext:
@@ -380,6 +381,7 @@ def _default_context(purpose: ssl.Purpose, ca_file: Path | None = None) -> ssl.S
         TlsFileError: the file in which the environment wants the keys of connections cannot be written.
         OSError: the file of authorities cannot be used.
     """
+    _make_key_log()
     try:
         return ssl.create_default_context(purpose, cafile=ca_file)
     except OSError as error:
@@ -388,15 +390,22 @@ def _default_context(purpose: ssl.Purpose, ca_file: Path | None = None) -> ssl.S
         raise
 
 
+def _make_key_log() -> None:
+    """Make the file of the environment's SSLKEYLOGFILE for its owner alone; OpenSSL lets all read it."""
+    if file := os.environ.get(KEY_LOG):
+        with contextlib.suppress(OSError):  # what is wrong with it is said when it is to be written
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
+
+
 def _key_log_trouble() -> str:
     """Return why the file of the environment's SSLKEYLOGFILE cannot be written; empty where it can."""
-    file = os.environ.get(_KEY_LOG)
+    file = os.environ.get(KEY_LOG)
     if not file:
         return ""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).keylog_filename = file
     except OSError as error:
-        advice = f"correct or unset the environment variable {_KEY_LOG}"
+        advice = f"correct or unset the environment variable {KEY_LOG}"
         return f"{file} cannot be written, in which TLS is to log keys: {_reason(error)}: {advice}"
     return ""
 

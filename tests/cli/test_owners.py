@@ -305,6 +305,18 @@ def test_secrets_that_others_read_are_reported(tmp_path: Path) -> None:
         assert f"{site.configuration}: can be written by its group" in "".join(found[0].lines())
 
 
+def test_a_file_for_keys_of_tls_that_others_read_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, keys = new_site(tmp_path), tmp_path / "keys"
+    monkeypatch.setenv("SSLKEYLOGFILE", str(keys))
+    for mode, subjects in ((0o600, []), (0o644, ["SSLKEYLOGFILE"])):
+        keys.touch()
+        keys.chmod(mode)
+        found = file_findings(load_configuration(site.configuration))
+        assert [one.subject for one in found] == subjects
+
+
 def test_a_private_key_that_others_can_change_or_read_is_reported(tmp_path: Path) -> None:
     """As a file with a password: who can write it can be the gateway to its peers."""
     site = new_site(tmp_path)

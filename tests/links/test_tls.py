@@ -88,6 +88,23 @@ def test_a_file_for_keys_that_cannot_be_written_is_named_with_its_variable(
         missing.context()
 
 
+def test_a_file_for_keys_is_made_for_its_owner_alone_and_one_that_is_there_is_left_as_it_is(
+    own: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener, there = ServerTls(own.certificate, own.key), tmp_path / "there"
+    there.write_text("CLIENT_RANDOM 0 0\n")
+    there.chmod(0o640)
+    for number, make in enumerate((SYSTEM_AUTHORITIES.context, listener.context)):
+        keys = tmp_path / f"keys{number}"
+        monkeypatch.setenv("SSLKEYLOGFILE", str(keys))
+        make()
+        assert keys.stat().st_mode & 0o777 == 0o600
+        monkeypatch.setenv("SSLKEYLOGFILE", str(there))
+        make()
+    assert there.stat().st_mode & 0o777 == 0o640
+    assert there.read_text().startswith("CLIENT_RANDOM 0 0\n")
+
+
 async def test_a_client_of_urls_without_tls_reads_nothing_of_tls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from gateway.eventlog.ownership import LogOwner, check_owner
 from gateway.file_owners import is_writable_by_group
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.jmx.java_runtime import JavaMissingError, find_java, java_environment
+from gateway.links.tls import KEY_LOG
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.processes.kept_sockets import check_sockets
@@ -87,6 +88,8 @@ def _limits(folder: Path) -> Iterator[Finding]:
 def file_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     """Yield findings about files that others than their owner can change, and secrets that they can read."""
     secrets = {path: key for key, path in (*loaded.secret_files.items(), *loaded.private_keys.items())}
+    if key_log := os.environ.get(KEY_LOG):
+        secrets[Path(key_log)] = KEY_LOG
     for path in (*loaded.trusted_files, *loaded.authorities.values(), *secrets):
         subject = secrets.get(path, "")
         if is_writable_by_group(path):
