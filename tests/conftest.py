@@ -7,9 +7,7 @@ import gc
 import importlib
 import logging
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -243,19 +241,6 @@ def java_client(java_machine: SharedMachine) -> Any:  # noqa: ANN401  lives in J
 
 
 @pytest.fixture(scope="session", autouse=True)
-def folder_of_indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Set the folder of `ServedRabbitMq`: a worker ends without finalizers, and no file may stay.
-
-    It is in memory where there is room: a disk that syncs each change takes a part of the tests' time.
-    """
-    with ExitStack() as removed:
-        folder = str(tmp_path_factory.mktemp("indexes"))
-        if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ROOM:
-            folder = removed.enter_context(tempfile.TemporaryDirectory(prefix="indexes-", dir=_MEMORY))
-        os.environ["AMQP_GATEWAY_TEST_INDEXES"] = folder
-        yield
-
-
-_MEMORY = Path("/dev/shm")  # noqa: S108  a new folder is made there
-_ROOM = 1 << 30
-"""Octets; the indexes of one worker have a few MiB at a time."""
+def folder_of_indexes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Set the folder of `ServedRabbitMq`: a worker ends without finalizers, and no file may stay."""
+    os.environ["AMQP_GATEWAY_TEST_INDEXES"] = str(tmp_path_factory.mktemp("indexes"))
