@@ -663,12 +663,13 @@ class BrokerView:
 
         Each is a time that is never too late, and one that is never too early. The broker's clock may differ.
         """
-        return [
+        starts = [
             (min(self.nodes.started_after(name), started - START_LATENESS), started)
             for name in self.nodes.names
             if time < (started := self.nodes.started(name))
             and not (self.nodes.ran_at(name, time) or self._ran_before(name, time))
         ]
+        return starts + [(time, listed) for listed in self.nodes.starting if listed > time]
 
     def _ran_before(self, node: str, time: int | None = None) -> bool:
         """Return whether a node runs in the same process as before the gateway's start.

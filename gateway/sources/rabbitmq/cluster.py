@@ -255,6 +255,14 @@ class Nodes:
         return bool(self.running) and self.running <= self._dated
 
     @property
+    def starting(self) -> list[int]:
+        """When each node was listed (ns) that runs, and does not say any more, or yet again, since when."""
+        if self.statistics_off:
+            return []
+        undated = self.running - self._dated
+        return [self._listed[name] for name in undated if name in self._starts or name in self.former]
+
+    @property
     def measuring(self) -> bool:
         """Whether the counters of all nodes are known, so that an absent counter means zero.
 

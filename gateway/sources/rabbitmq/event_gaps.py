@@ -199,6 +199,14 @@ event shortly after one proof is all that the next one may be made with. Each ta
 """
 
 
+RECOVERY_LASTS = 5 * SECOND
+"""Nanoseconds for which a node that accepts clients may go on to report what it recovered: each of its queues
+does so by itself, once all have been recovered, which takes its time on a busy machine."""
+_UNTIL_CLIENTS = 2**63
+STARTING_AT_LONGEST = 120 * SECOND
+"""Nanoseconds that a node may take from its start until it accepts clients."""
+
+
 class GapTracker:
     """Knows which of one broker's events may be missing. All times are nanoseconds since 1970 UTC.
 
@@ -207,7 +215,7 @@ class GapTracker:
         listed_from: listings that began earlier may be incomplete.
         interrupted_at: since when events wait in the queue of a durable subscription (ns); 0 if none do.
         resumed_at: when a durable subscription was resumed; 0 once it is known what was missed before.
-        recovering: events come from a node that no client could reach yet.
+        recovering: events may be about what a node recovered that was started.
         received_until: the last time up to which all events are proven to be received; 0 for never. What
             arrived after that may have waited while the gateway stood still.
         proof_took: nanoseconds that the last proof of that took, as where the management API is slow.
@@ -224,6 +232,7 @@ class GapTracker:
         self._uninterrupted_until = 0  # as much earlier as events may have been under way
         self._reported = (0, 0)  # the last gap: since, until
         self._last_event = 0
+        self._recovers_until = 0
         self._caught_up_at = 0
         self._delays = EventDelays()
 
@@ -283,16 +292,21 @@ class GapTracker:
         """Note that an event happened at ``time``, by the broker's clock.
 
         A node that is started reports everything that it recovers as if it had just been created, and accepts
-        clients after that. So such events follow a silence, and come before any connection.
+        clients meanwhile. So such events follow a silence, and come no later than `RECOVERY_LASTS` after the
+        first connection.
 
         Args:
             time: the time of the event.
             starts: `BrokerView.starts_since`, since when events wait.
             connects: a connection was opened.
         """
-        silence = time - (self._last_event or self.interrupted_at)
-        started = bool(self.interrupted_at) and any(time >= start for start, _ in starts)
-        self.recovering = not connects and started and (self.recovering or silence >= SECOND)
+        last = self._last_event or self.interrupted_at
+        is_silent = bool(self.interrupted_at) and time - last >= SECOND
+        if is_silent and any(earliest <= time and last < latest for earliest, latest in starts):
+            self._recovers_until = _UNTIL_CLIENTS
+        if connects:
+            self._recovers_until = min(self._recovers_until, time + RECOVERY_LASTS)
+        self.recovering = time <= self._recovers_until
         self._last_event = max(self._last_event, time)
 
     def dropped(self, since: int, until: int, reason: str) -> list[Gap]:
@@ -328,7 +342,7 @@ class GapTracker:
         """
         interrupted_at, since = self.interrupted_at, self._uninterrupted_until
         self.interrupted_at = self._uninterrupted_until = 0
-        self._last_event = self.resumed_at = 0
+        self._last_event = self.resumed_at = self._recovers_until = 0
         self.recovering = False
         restarted = bool(interrupted_at and starts)
         if restarted:

@@ -77,6 +77,8 @@ class KnownObjects(FormerObjects):
         events_since: the time since which every event has arrived (ns), as far as is known; 0 if those from
             before the start arrive, too.
         events_arrive: events report the ends of objects now.
+        recovered_until: until when a node that was started may report objects that it recovered (ns); 0 for
+            no node.
         listings: which listings lack objects that exist.
         unplaced: the consumers that are not known yet although an event has reported them.
     """
@@ -90,6 +92,7 @@ class KnownObjects(FormerObjects):
         self.refused = 0
         self.events_since = 0
         self.events_arrive = False
+        self.recovered_until = 0
         self.listings = ListingDoubts()
         self.unplaced = UnplacedConsumers(limit)
         self._unreported = UnreportedCreations()
@@ -222,14 +225,16 @@ class KnownObjects(FormerObjects):
             reading: the values in the event.
             time: the time of the event (ns); 0 if unknown.
             now: the time.
-            lasts: the object outlives its node, which reports the same when it is started again.
-            recovered: the event was certainly published because of such a start.
+            lasts: the object outlives its node and its process, which report the same when they are started
+                again.
+            recovered: the event may have been published because of such a start, and no other event says
+                whether the object ended before.
         """
         created = self._readers[reading.name.class_name].created(reading) or (0 if recovered else time)
         known = self.get(reading.name)
         if known is None:
-            if self._is_of_ended(reading, created):
-                return []
+            if self._is_of_ended(reading, created) or (recovered and self._remembered.get(reading.name)):
+                return []  # a listing shows what was known before the start
             earlier = self._remembered.pop(reading.name)
             replaced = earlier is not None and earlier.created != created
             # The earlier object ended while the gateway was not running.
@@ -239,7 +244,7 @@ class KnownObjects(FormerObjects):
         if another and self._is_of_ended(reading, created):
             return []
         same = not another and self._is_its_creation(known, created, time, now)
-        if lasts and self._lived_on(known, reading, time, now):
+        if lasts and not another and (recovered or self._lived_on(known, reading, time, now)):
             same, created = True, known.created
         if same:
             self._unconfirmed.discard(reading.name)
@@ -307,15 +312,23 @@ class KnownObjects(FormerObjects):
     def _lived_on(self, known: KnownObject, reading: Reading, time: int, now: int) -> bool:
         """Return whether an event at ``time`` reports an object that was created before, and has not ended.
 
-        It has not ended if no event has reported that, and none was missed. A binding has not ended either if
-        one was missed, because no event proves it: RabbitMQ 4 reports one that is declared again.
+        It has not ended if no event has reported that, and none was missed. Where one may be missed, no event
+        proves the end of a binding, because RabbitMQ 4 reports one that is declared again, nor of anything
+        that a node reports which was just started.
         """
-        may_be_missed = known.first_seen < self.events_since and known.name.class_name != "binding"
-        if may_be_missed or self._differs(known, reading, listed=False):
+        unproven = known.name.class_name == "binding" or now <= self.recovered_until
+        if self._differs(known, reading, listed=False) or not (unproven or self._end_is_reported(known)):
             return False
         created = self._readers[reading.name.class_name].created(reading) or time
         listed_before = not (known.created or known.first_seen) and 0 < self._restored_until < time
         return listed_before or not self._is_its_creation(known, created, time, now)
+
+    def _end_is_reported(self, known: KnownObject) -> bool:
+        """Return whether an object was known to exist while events arrived already, which report its end."""
+        if known.first_seen >= self.events_since:
+            return True
+        was_listed = known.listed and not known.missed and not known.unread_since
+        return was_listed and known.sampled >= self.events_since + LISTING_LAG
 
     def _is_its_creation(self, known: KnownObject, created: int, time: int, now: int) -> bool:
         # An event from before the first sight of an object can only be about it, however late it arrives. An

@@ -35,6 +35,8 @@ from gateway.sources.rabbitmq.broker_view import BrokerView
 from gateway.sources.rabbitmq.event_gaps import (
     COMPARE_AGAIN,
     COMPARE_AT_LONGEST,
+    RECOVERY_LASTS,
+    STARTING_AT_LONGEST,
     GapTracker,
     LateEvents,
 )
@@ -612,6 +614,18 @@ class RabbitMqSource:
         if until and not self.is_catching_up:
             self._plan.hold(until)
 
+    def _note_recovery(self, now: int) -> None:
+        """Note whether events may be about what a node recovered that was started just before they arrived.
+
+        Once all has been read, only those of known objects may.
+        """
+        connected = self._visibility.unbroken_since
+        is_soon = connected <= now <= connected + RECOVERY_LASTS
+        since = min(filter(None, (self._gaps.since, connected - STARTING_AT_LONGEST)))
+        started = is_soon and bool(self._view.starts_since(since))
+        self._view.known.recovered_until = connected + RECOVERY_LASTS if started else 0
+        self._gaps.recovering = started and bool(self._gaps.since or not self._visibility.was_complete)
+
     def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
         key = event.key
         self._gaps.event_arrived(event.time, now)
@@ -620,6 +634,8 @@ class RabbitMqSource:
             starts = self._view.starts_since(self._gaps.interrupted_at)
             connects = key == "connection.created"
             self._gaps.event_happened(event.time or now, starts, connects=connects)
+        else:
+            self._note_recovery(now)
         waited = self._visibility.catching_up
         outcome = self._events.take(event, now, recovering=self._gaps.recovering, waited=waited)
         if late_by := self._late_events.late_by(event.time, now):

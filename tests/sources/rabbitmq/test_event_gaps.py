@@ -734,6 +734,23 @@ def test_after_a_standstill_the_values_of_a_queue_that_was_made_again_are_read_a
     assert shop.value("queue", "orders", "messages") == 3
 
 
+def test_a_node_that_was_started_reports_what_it_recovered_until_some_time_after_the_first_client() -> None:
+    gaps, start = GapTracker(), 100 * SECOND
+    gaps.interrupted_before(90 * SECOND)
+    starts = [(start - SECOND, start)]
+
+    def recovers(seconds: float, *, connects: bool = False) -> bool:
+        gaps.event_happened(int(seconds * SECOND), starts, connects=connects)
+        return gaps.recovering
+
+    assert not recovers(91)
+    assert recovers(104)
+    assert recovers(104.5, connects=True)
+    assert recovers(109)
+    assert not recovers(110)
+    assert not recovers(130)  # after a silence, but not the first event since the start
+
+
 def test_a_gap_that_begins_before_one_that_is_reported_already_loses_nothing_of_its_time() -> None:
     """What came and went while the gateway stood still is found before the end of the connection."""
     tracker = GapTracker()

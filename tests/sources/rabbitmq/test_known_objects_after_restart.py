@@ -163,6 +163,39 @@ def test_what_a_node_recovers_was_not_created_again() -> None:
     ]
 
 
+def test_what_is_listed_while_events_arrive_ends_with_an_event_only() -> None:
+    """A queue whose process fails is started again, and reported as if it had just been created."""
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    known.events_since = T0 + SECOND
+    listed_at = known.events_since + LISTING_LAG
+    known.listed(queue(), listed_at, listed_at, listed_at)
+    later = listed_at + SECOND
+    assert known.is_known_otherwise(queue(), later, later)
+    assert reported(known.created(queue(), later, later, lasts=True)) == []
+
+
+def test_what_a_node_reports_that_was_just_started_proves_no_end() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    known.events_since = T0 + SECOND
+    known.recovered_until = T0 + 6 * SECOND
+    now = known.recovered_until
+    assert known.created(queue(), now, now, lasts=True) == []
+    assert reported(known.created(queue(), now + 1, now + 1, lasts=True)) == [
+        ("gone", "orders", now + 1),
+        ("new", "orders", now + 1),
+    ]
+
+
+def test_what_was_known_before_the_start_and_is_recovered_is_awaited_in_a_listing() -> None:
+    former = known_queue()
+    known = KnownObjects(READERS)
+    known.remember(former.of_class("queue"), T0)
+    assert known.created(queue(), T0 + SECOND, T0 + SECOND, lasts=True, recovered=True) == []
+    assert known.names_of("queue") == {ORDERS}
+
+
 def test_an_event_is_not_about_what_was_seen_before_events_arrived() -> None:
     known = KnownObjects(READERS)
     known.listed(queue(), T0, T0, T0)

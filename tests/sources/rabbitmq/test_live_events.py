@@ -17,6 +17,7 @@ from gateway.links.amqp_connection import connect_once
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.model.values import Reference
+from gateway.sources.rabbitmq.object_lives import LISTING_LAG
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
@@ -96,6 +97,41 @@ async def test_a_refused_login_is_reported_without_its_password(virtual_host: Vi
             )
             assert watched.reported("connectionClosed", name=failed["connectionName"]) == []
             assert stranger.password not in repr(watched.events)
+
+
+async def test_a_queue_whose_process_is_started_again_is_the_same_queue(virtual_host: VirtualHost) -> None:
+    """RabbitMQ reports it as if it had just been created."""
+    host, broker = virtual_host.name, virtual_host.broker
+    with virtual_host.http() as http:
+        http.put(f"queues/{virtual_host.path}/kept", json={"durable": True}).raise_for_status()
+    with reading_user(broker, [host]) as user:
+        async with watch(broker, user, virtual_host=host) as watched:
+            await ready(watched)
+            began = SystemClock().now()
+
+            def is_listed() -> bool:
+                known = {one.name.parts: one.sampled for one in watched.source.known("queue")}
+                return known.get((host, "kept"), 0) >= began + LISTING_LAG
+
+            await until(is_listed, "it is listed while events arrive")
+            await asyncio.to_thread(broker.rabbitmqctl, "eval", _failing(host, "kept"))
+            with virtual_host.http() as http:
+
+                def is_restarted() -> bool:
+                    found = http.get(f"queues/{virtual_host.path}/kept")
+                    return bool(found.is_success and found.json().get("state") == "running")
+
+                await until(is_restarted, "it runs again")
+                http.put(f"queues/{virtual_host.path}/after", json={"durable": True}).raise_for_status()
+            await until(lambda: watched.reported("queueCreated", vhost=host, name="after"), "a later event")
+            assert not watched.gone("queue", "kept")
+            assert not watched.reported("queueCreated", vhost=host, name="kept")
+
+
+def _failing(host: str, queue: str) -> str:
+    """Return what lets the process of a queue fail, as by a fault of the broker."""
+    name = f'rabbit_misc:r(<<"{host}">>, queue, <<"{queue}">>)'
+    return f"{{ok, Q}} = rabbit_amqqueue:lookup({name}), exit(amqqueue:get_pid(Q), fault)."
 
 
 BURST = 2_000 if PROVING else 300
