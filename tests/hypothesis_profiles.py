@@ -16,7 +16,7 @@ PROVING = os.environ.get("PROVE") == "1"
 """Whether this run makes large counts; tests that measure or repeat use it too."""
 
 _QUICK_EXAMPLES = 15
-_PROVE_EXAMPLES = 5_000
+_PROVE_EXAMPLES = 1_000
 
 
 def examples() -> int:

@@ -437,7 +437,7 @@ class _GrowingEvents:
         ]
         found = min(
             fitting,
-            key=lambda entry: (entry.form != form, entry.arc not in of_event, entry.arc),
+            key=lambda entry: (entry.arc not in of_event, entry.form != form, entry.arc),
             default=None,
         )
         # A wider argument is shared only where this event lists it already: any other event gets the exact

@@ -298,6 +298,7 @@ class _Source:
         self._names: dict[str, Any] = {
             "read_id": forms.object_id,
             "error": struct.error,
+            "malformed": ProtocolError,
         }
         self._indent = "        "
         self._run = ""  # struct codes of the next fields to unpack
@@ -346,7 +347,7 @@ class _Source:
                 "    position = begin",
                 "    try:",
                 *(self._lines or ["        pass"]),
-                "    except (error, IndexError, UnicodeDecodeError):",
+                "    except (error, malformed, IndexError, UnicodeDecodeError):",
                 "        return otherwise(body, begin)",
                 "    if position > len(body):",
                 "        return otherwise(body, begin)",

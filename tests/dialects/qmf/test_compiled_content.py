@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.dialects.errors import ProtocolError
@@ -32,6 +32,7 @@ def _step_by_step(layout: OptionalLayout, octets: bytes) -> object:
     return (*_REPORTED, values, end)
 
 
+@example([(TypeCode.STR16, False), (TypeCode.UUID, False)], b"\x00\x01")
 @given(_ELEMENTS, st.binary(max_size=120))
 def test_any_octets(elements: list[tuple[TypeCode, bool]], octets: bytes) -> None:
     layout = OptionalLayout([code for code, _ in elements], [optional for _, optional in elements])

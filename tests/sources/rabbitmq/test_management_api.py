@@ -198,16 +198,18 @@ def test_what_is_nested_too_deeply_is_an_error() -> None:
         decoded(b"[" * 100_000)
 
 
-def has_standard_numbers(document: list[Json]) -> bool:
-    """Return whether JSON has a form for all numbers: it has none for NaN and infinities."""
+def has_a_form(document: list[Json]) -> bool:
+    """Return whether JSON has a form for all that it holds.
+
+    It has none for NaN and infinities, nor for halves of a surrogate pair that are two characters.
+    """
     try:
-        json.dumps(document, allow_nan=False)
+        return bool(json.loads(json.dumps(document, allow_nan=False)) == document)
     except ValueError:
         return False
-    return True
 
 
-@given(st.lists(any_json(), max_size=5).filter(has_standard_numbers), st.sampled_from([None, 1]))
+@given(st.lists(any_json(), max_size=5).filter(has_a_form), st.sampled_from([None, 1]))
 def test_an_array_is_the_same_as_at_once(document: list[Json], indent: int | None) -> None:
     assert decoded(json.dumps(document, indent=indent).encode()) == document
 

@@ -294,7 +294,7 @@ def test_whatever_happens_the_console_s_picture_becomes_what_the_agent_manages(
         if what == "put":
             between.now += 1
             created = managed[number].created if number in managed else between.now
-            tank = tank_object(number, fills=fills)
+            tank = tank_object(number, f"t{number}", fills=fills)
             managed[number] = replace(tank, created=created, sampled=between.now)
             between.agent.put(managed[number])
         elif what == "delete":
@@ -318,7 +318,7 @@ def test_whatever_happens_the_console_s_picture_becomes_what_the_agent_manages(
             between.connects()
         else:
             between.console_does(between.console.handle(LossSuspected("test"), between.now))
-    between.time_passes(60)
+    between.time_passes(90)  # a resync may take 60 s, and the agent may begin another one meanwhile
     assert between.console.state is State.SYNCHRONISED
     assert between.picture == shown(*managed.values())
 
