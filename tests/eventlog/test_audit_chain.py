@@ -34,6 +34,7 @@ from tests.eventlog.logs import LOG_ID, lines_of, segment
 from tests.eventlog.plant import Plant
 from tests.eventlog.reading import of_kind, read_log
 from tests.eventlog.records import update
+from tests.hypothesis_profiles import examples
 
 TIME = "2026-11-20T14:05:06.000000Z"
 
@@ -131,7 +132,7 @@ def chained_log(records: list[LogRecord]) -> Iterator[Path]:
         yield Path(folder)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=max(examples() // 20, 15), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(operations(), min_size=1, max_size=5))
 def test_the_canonical_form_is_the_same_on_the_line_and_in_the_lake(records: list[LogRecord]) -> None:
     with chained_log(records) as folder:
