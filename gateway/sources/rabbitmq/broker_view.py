@@ -14,7 +14,9 @@ from gateway.sources.rabbitmq.cluster import (
     FEATURE_FLAG,
     KHEPRI,
     LIMITS,
+    RECOVERY_LASTS,
     START_LATENESS,
+    STARTING_AT_LONGEST,
     Features,
     NodeFailures,
     Nodes,
@@ -670,6 +672,14 @@ class BrokerView:
             and not (self.nodes.ran_at(name, time) or self._ran_before(name, time))
         ]
         return starts + [(time, listed) for listed in self.nodes.starting if listed > time]
+
+    def any_started_before(self, time: int) -> bool:
+        """Return whether a node was started shortly before ``time`` (ns): it may still recover objects."""
+        return bool(self.nodes.starting) or any(
+            self.nodes.started(name) >= time - STARTING_AT_LONGEST
+            and not (self.nodes.ran_at(name, time - RECOVERY_LASTS) or self._ran_before(name))
+            for name in self.nodes.names
+        )
 
     def _ran_before(self, node: str, time: int | None = None) -> bool:
         """Return whether a node runs in the same process as before the gateway's start.

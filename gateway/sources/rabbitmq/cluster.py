@@ -47,6 +47,11 @@ _MOST = 2**31 - 1
 START_LATENESS = 6 * SECOND
 """Nanoseconds by which a start is taken too late at most, as long as nothing else is known: RabbitMQ renews a
 node's uptime every 5 s (``collect_statistics_interval``)."""
+RECOVERY_LASTS = 5 * SECOND
+"""Nanoseconds for which a node that accepts clients may go on to report what it recovered: each of its queues
+does so by itself, once all have been recovered, which takes its time on a busy machine."""
+STARTING_AT_LONGEST = 120 * SECOND
+"""Nanoseconds that a node may take from its start until it accepts clients."""
 _LONGEST_RENEWAL = 61 * SECOND
 """The same for the decision whether a process is still the same: the interval may be configured."""
 

@@ -13,6 +13,7 @@ from gateway.dialects.session import BacklogFollows, LinkUp
 from gateway.model.observations import EventDelays, Gap
 from gateway.model.source_kinds import source_kind
 from gateway.model.times import SECOND
+from gateway.sources.rabbitmq.cluster import RECOVERY_LASTS
 from gateway.sources.rabbitmq.object_lives import Overtaken, has_creation_event
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsDropped, SourceEvent
@@ -199,12 +200,7 @@ event shortly after one proof is all that the next one may be made with. Each ta
 """
 
 
-RECOVERY_LASTS = 5 * SECOND
-"""Nanoseconds for which a node that accepts clients may go on to report what it recovered: each of its queues
-does so by itself, once all have been recovered, which takes its time on a busy machine."""
 _UNTIL_CLIENTS = 2**63
-STARTING_AT_LONGEST = 120 * SECOND
-"""Nanoseconds that a node may take from its start until it accepts clients."""
 
 
 class GapTracker:

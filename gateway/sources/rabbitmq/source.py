@@ -32,11 +32,10 @@ from gateway.model.schema import EventSchema
 from gateway.model.secrets import SecretRules
 from gateway.sources.rabbitmq.broker_events import BrokerEvents
 from gateway.sources.rabbitmq.broker_view import BrokerView
+from gateway.sources.rabbitmq.cluster import RECOVERY_LASTS
 from gateway.sources.rabbitmq.event_gaps import (
     COMPARE_AGAIN,
     COMPARE_AT_LONGEST,
-    RECOVERY_LASTS,
-    STARTING_AT_LONGEST,
     GapTracker,
     LateEvents,
 )
@@ -614,28 +613,27 @@ class RabbitMqSource:
         if until and not self.is_catching_up:
             self._plan.hold(until)
 
-    def _note_recovery(self, now: int) -> None:
-        """Note whether events may be about what a node recovered that was started just before they arrived.
+    def _note_recovery(self, event: BrokerEventReceived, now: int) -> None:
+        """Note whether the event may be about what a node recovered that was started just before.
 
-        Once all has been read, only those of known objects may.
+        Once all has been read, only one about a known object may be.
         """
-        connected = self._visibility.unbroken_since
-        is_soon = connected <= now <= connected + RECOVERY_LASTS
-        since = min(filter(None, (self._gaps.since, connected - STARTING_AT_LONGEST)))
-        started = is_soon and bool(self._view.starts_since(since))
-        self._view.known.recovered_until = connected + RECOVERY_LASTS if started else 0
-        self._gaps.recovering = started and bool(self._gaps.since or not self._visibility.was_complete)
+        if self._gaps.resumed_at:
+            starts = self._view.starts_since(self._gaps.interrupted_at)
+            connects = event.key == "connection.created"
+            self._gaps.event_happened(event.time or now, starts, connects=connects)
+        elif not self._visibility.events_are_kept:
+            connected = self._visibility.unbroken_since
+            is_soon = connected <= now <= connected + RECOVERY_LASTS
+            recovers = is_soon and self._view.any_started_before(connected)
+            self._view.known.recovered_until = connected + RECOVERY_LASTS if recovers else 0
+            self._gaps.recovering = recovers and bool(self._gaps.since or not self._visibility.was_complete)
 
     def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
         key = event.key
         self._gaps.event_arrived(event.time, now)
         self._note_lateness(event.time, now)
-        if self._gaps.resumed_at:
-            starts = self._view.starts_since(self._gaps.interrupted_at)
-            connects = key == "connection.created"
-            self._gaps.event_happened(event.time or now, starts, connects=connects)
-        else:
-            self._note_recovery(now)
+        self._note_recovery(event, now)
         waited = self._visibility.catching_up
         outcome = self._events.take(event, now, recovering=self._gaps.recovering, waited=waited)
         if late_by := self._late_events.late_by(event.time, now):

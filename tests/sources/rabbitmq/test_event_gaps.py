@@ -13,7 +13,7 @@ from gateway.model.observations import EVENT_DELAY_BOUNDS, Gap, ObjectSeen, Sour
 from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
 from gateway.sources.rabbitmq.event_gaps import CreationsWithoutEvent, GapTracker, WithoutEvent
-from gateway.sources.rabbitmq.management_api import Unavailable
+from gateway.sources.rabbitmq.management_api import ListingRequest, Unavailable
 from gateway.sources.rabbitmq.object_lives import KnownObject, Overtaken
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id
 from tests.components.shipped_mappings import shipped_mappings
@@ -732,6 +732,52 @@ def test_after_a_standstill_the_values_of_a_queue_that_was_made_again_are_read_a
     shop.queue_created("orders", timestamp_in_ms=happened + 1)
     shop.run(5)
     assert shop.value("queue", "orders", "messages") == 3
+
+
+def test_a_queue_that_a_node_recovers_once_events_are_connected_is_the_same() -> None:
+    """Each queue reports that by itself: RabbitMQ accepts clients meanwhile."""
+    shop = world()
+    shop.broker.add_queue("orders", durable=True)
+    shop.run(60)
+    (before,) = shop.source.known("queue")
+    shop.source_does(shop.source.handle(LinkDown("killed"), shop.now))
+    restarted(shop, 2, uptime=4_000)
+    node = undated(shop)
+    shop.run(2)
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.run(1)
+    shop.queue_created("orders")
+    node["uptime"] = 8_000
+    shop.run(3)
+    shop.queue_created("orders")
+    shop.queue_created("new", durable=True)
+    shop.run(30)
+    assert created_queues(shop) == ["new"]
+    (orders,) = (one for one in shop.source.known("queue") if one.name.leaf == "orders")
+    assert orders.number == before.number
+
+
+def test_what_is_created_after_a_backlog_is_new_however_lately_a_node_was_started() -> None:
+    """Although not everything has been read yet since the gateway's start."""
+    shop, _ = kept(20)
+    restarted(shop, 2, uptime=60_000)
+    shop.broker.failure = lambda request: (
+        Unavailable("late")
+        if isinstance(request, ListingRequest) and request.class_name == "exchange"
+        else None
+    )
+    shop.run(1)
+    resumed(shop)
+    shop.run(1)
+    shop.queue_created("new", durable=True)
+    shop.broker.failure = lambda _: None
+    shop.run(30)
+    assert created_queues(shop) == ["new"]
+
+
+def created_queues(shop: World) -> list[object]:
+    """Return the names of the queues whose creation was reported."""
+    return [one.arguments["name"] for one in shop.events() if one.name == "queueCreated"]
 
 
 def test_a_node_that_was_started_reports_what_it_recovered_until_some_time_after_the_first_client() -> None:
