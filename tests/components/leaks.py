@@ -7,9 +7,11 @@ import contextlib
 import gzip
 import os
 import re
+import sys
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 import psutil
 
@@ -54,7 +56,42 @@ def leaks(
 ) -> list[str]:
     """Return ``PLACE has SECRET`` for each secret that is in a text; both are given by their names."""
     wanted = [(name, form) for name, secret in secrets.items() for form in in_forms(secret)]
-    return sorted({f"{place} has {name}" for place, text in texts for name, form in wanted if form in text})
+    may_have = _filter([form for _, form in wanted])
+    return sorted(
+        {
+            f"{place} has {name}"
+            for place, text in texts
+            if may_have(text)
+            for name, form in wanted
+            if form in text
+        }
+    )
+
+
+_BLOCK: Final = 8
+"""The bytes that a search for many forms compares at once."""
+
+
+def _filter(forms: Collection[bytes]) -> Callable[[bytes], bool]:
+    """Return a function that quickly finds that a text has none of these forms, as nearly all have.
+
+    A form of 15 bytes and more has one of the text's blocks of 8 bytes whole, wherever it begins. One pass
+    over these blocks takes a small part of the time of a search for each form, above all where the text has
+    many zeros, as databases have, and the reserve of a state folder, which has nothing else.
+    """
+    if any(len(form) < 2 * _BLOCK - 1 for form in forms):
+        return lambda _: True
+    parts = {
+        int.from_bytes(form[begin : begin + _BLOCK], sys.byteorder)
+        for form in forms
+        for begin in range(len(form) - _BLOCK + 1)
+    }
+
+    def may_have(text: bytes) -> bool:
+        blocks = memoryview(text)[: len(text) // _BLOCK * _BLOCK].cast("Q")
+        return bool(text.strip(b"\0")) and not parts.isdisjoint(blocks)
+
+    return may_have
 
 
 def files_below(folder: Path, but: Iterable[Path]) -> Iterator[tuple[str, bytes]]:

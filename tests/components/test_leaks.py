@@ -38,6 +38,14 @@ def test_base64_is_found_wherever_the_secret_begins(before: bytes, after: bytes)
         assert leaks({"ours": SECRET}, [("log", b"Basic " + encoded)]) == ["log has ours"]
 
 
+@pytest.mark.parametrize("begin", range(8))
+@pytest.mark.parametrize("length", range(16, 24))
+def test_a_long_secret_is_found_wherever_it_begins(begin: int, length: int) -> None:
+    secret = bytes(range(64, 64 + length)).decode("ascii")
+    for form in forms(secret):
+        assert leaks({"ours": secret}, [("log", bytes(begin) + form)]) == ["log has ours"]
+
+
 def test_files_that_are_left_out_are_not_searched(tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "one").write_text(SECRET)
