@@ -19,7 +19,7 @@ from gateway.service.diagnostics.doctor.machine import file_findings
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.state_folder import StateError, StateFolder
 from tests.components.command_line import COMMAND, Site, amqp_gateway, environment, new_site
-from tests.components.every_command import commands
+from tests.components.every_command import FEWER, commands
 
 OTHER = 65534
 """The number of another user."""
@@ -84,9 +84,10 @@ def test_every_command_refuses_a_configuration_that_everybody_can_write(tmp_path
         if "chmod o-w gateway.yaml" in ended.errors:
             refusing += 1
         elif ended.code is not ExitCode.USAGE:
-            others.append(command)
+            others.append(" ".join(command))
     # These ask no configuration: of modules and bodies, hashes, and saved schemas, which are no such here.
-    assert others == [["schema", "diff", "x", "x"], ["mib", "gen"], ["mib", "lint"]]
+    others.remove(" ".join(("mib lint", *FEWER["mib lint"])))
+    assert others == ["schema diff x x", "mib gen"]
     assert refusing > 40
 
 

@@ -23,6 +23,7 @@ import click
 
 from gateway.cli.main import main
 from gateway.config.places import ENVIRONMENT_VARIABLE
+from gateway.shipped_files import shipped_folder
 
 LEFT_OUT = frozenset({"analytics", "process", "supervise"})
 """Commands of which only the help is shown: parts of others, or those that start Spark."""
@@ -37,6 +38,11 @@ STARTED: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
 
 A variable of the environment among them stands for its value.
 """
+
+FEWER: Final[Mapping[str, tuple[str, ...]]] = {
+    "mib lint": (str(shipped_folder("mibs") / "AMQP-GATEWAY-AMI-MIB.mib"),),
+}
+"""Arguments by which a command does with a part, in a tenth of the time, what it would do with all."""
 
 _SECONDS = 60.0
 _VALUES = {"dialect": "cml", "TRAP": "x"}
@@ -61,7 +67,7 @@ def _below(command: click.Command, context: click.Context, words: list[str]) -> 
         if parameter.required:
             option = [] if isinstance(parameter, click.Argument) else [max(parameter.opts, key=len)]
             words = [*words, *option, _value(parameter)]
-    yield words
+    yield [*words, *FEWER.get(" ".join(words), ())]
 
 
 def _value(parameter: click.Parameter) -> str:
