@@ -1,18 +1,20 @@
 """Durable writing of files: after any failure a file has its whole old content or its whole new one.
 
 The new content is written beside the file, brought to the disk, and put in its place by one rename; then the
-folder is brought to the disk too. A power cut leaves at most a hidden draft, which no program reads.
+folder is brought to the disk too. A kill or a power cut leaves at most a hidden draft, which no program
+reads; the next writer of that file removes it.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
@@ -328,17 +330,51 @@ def set_mode(descriptor: int, mode: int, path: Path) -> None:
             raise OSError(error.errno, text, str(path)) from error
 
 
+_DRAFT_OCTETS: Final = 8
+
+
 @contextmanager
 def _draft(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
     """Yield a new file beside ``path``; it is removed at the end unless it was renamed."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    _remove_left_drafts(path)
+    draft, descriptor = _locked_draft(path)
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
         with os.fdopen(descriptor, "wb") as file:
             set_mode(descriptor, mode, path)  # whatever the umask is
             yield draft, file
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _locked_draft(path: Path) -> tuple[Path, int]:
+    """Make a draft that its lock shows to be written, where the file system has locks."""
+    while True:
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(_DRAFT_OCTETS)}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if draft.exists():
+            return draft, descriptor
+        os.close(descriptor)  # before it was locked, another writer took it for one that was left
+
+
+def _remove_left_drafts(path: Path) -> None:
+    """Remove the drafts of this file that are not locked: those who wrote them were killed."""
+    with suppress(OSError):
+        for other in path.parent.iterdir():
+            before, _, number = other.name.rpartition(".")
+            if before == f".{path.name}" and len(number) == 2 * _DRAFT_OCTETS:
+                _remove_unless_locked(other)
+
+
+def _remove_unless_locked(draft: Path) -> None:
+    with suppress(OSError):  # another writer has it, or it is gone by now
+        descriptor = os.open(draft, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            draft.unlink()
+        finally:
+            os.close(descriptor)
 
 
 def _sync(file: BinaryIO) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 from pathlib import Path
 
@@ -92,6 +93,33 @@ def test_a_file_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     create_durably(path, "second")
     assert path.read_text(encoding="utf-8") == "first"
     assert mode(path) == 0o600
+    assert names(tmp_path) == ["file"]
+
+
+def test_the_draft_of_a_writer_that_was_killed_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for _ in range(2):
+        if not (writer := os.fork()):
+            with replaced_durably(path) as draft:
+                draft.write(b"half")
+                draft.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
+        assert os.waitpid(writer, 0)[1] == signal.SIGKILL
+        assert len(names(tmp_path)) == 1, "that of the first writer is gone"
+    others = {f".file.{'0' * 15}", f".file.old.{'0' * 16}", f".other.{'0' * 16}"}
+    for name in others:
+        (tmp_path / name).touch()
+    create_durably(path, "after")
+    assert names(tmp_path) == sorted({"file", *others})
+
+
+def test_two_writers_of_a_file_leave_each_other_their_drafts(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with replaced_durably(path) as draft:
+        draft.write(b"slow")
+        write_durably(path, "quick")
+        assert path.read_text(encoding="utf-8") == "quick"
+    assert path.read_text(encoding="utf-8") == "slow"
     assert names(tmp_path) == ["file"]
 
 
