@@ -55,7 +55,8 @@ def write_durably(path: Path, text: str, mode: int = PRIVATE, *, leaves: int = 0
         path: the file.
         text: its content.
         mode: its mode.
-        leaves: bytes of the reserve that are not for it; `FOR_STARTS` for what running processes write.
+        leaves: bytes of the reserve that are not for it; `FOR_STARTS` for what running processes write,
+            `ALL` for what a full disk does not get.
 
     Raises:
         OSError: it cannot be written, or is no regular file; it is as it was then.
@@ -133,6 +134,8 @@ def _await_content(path: Path) -> None:
 
 FOR_STARTS: Final = 1 << 20
 """The bytes of a reserve that are left for starts of the gateway and its processes."""
+ALL: Final = 1 << 62
+"""More bytes than a reserve has: what is large, and can be done without, takes none of it."""
 _START_STEP: Final = 64 << 10
 """The bytes of one step for a start, which writes little: other programs may use what it releases."""
 

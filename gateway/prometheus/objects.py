@@ -11,6 +11,7 @@ which the next process takes over (`KeptCounters`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -153,7 +154,9 @@ class ShownObject(ReplicaObject[Group]):
             known = self.continued.get(position, _CONTINUES)
             last = self.values.get(position, known.last)
             if isinstance(last, int | float):
-                counters[families[position].name] = known.offset, known.highest, last
+                numbers = known.offset, known.highest, last
+                if all(map(math.isfinite, numbers)):  # JSON has no other ones
+                    counters[families[position].name] = numbers
         if not counters:
             return None
         return KeptCounters(
@@ -234,6 +237,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         self._beginning: list[FeedMessage] = []
         self._objects: dict[tuple[int, str], dict[int, ShownObject]] = {}
         self._former: dict[tuple[int, str], dict[int, ShownObject]] = {}
+        self._knows_shown = False
         self._begin()
 
     def _begin(self) -> None:
@@ -241,6 +245,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         for key, rows in self._objects.items():
             self._former.setdefault(key, {}).update(rows)
         self._objects = {}
+        self._knows_shown = False
         self._replica = FeedReplica(self, serve_stale_for=0, now=self._clock())
 
     def received(self, message: FeedMessage) -> None:
@@ -261,7 +266,8 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
                     self._replica.received(earlier, now)
         self._replica.received(message, now)
         self._replica.work_off(now)
-        if self._former and self._replica.is_complete:
+        if self._replica.is_complete:
+            self._knows_shown = True
             self._former = {}
 
     def disconnected(self, reason: str) -> None:  # noqa: ARG002  as of every subscriber; the link logs it
@@ -344,10 +350,16 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         """Whether the core is connected, and has sent everything."""
         return self._replica.is_complete
 
+    @property
+    def knows_shown(self) -> bool:
+        """Whether `kept` has all that was shown: a snapshot was complete; the core may have ended since."""
+        return self._knows_shown
+
     def kept(self) -> list[KeptCounters]:
         """Return the counters for the next process, those of unknown objects among them.
 
-        Of too many objects those come first whose counters continue with an offset.
+        Of too many objects those come first whose counters continue with an offset, and last those of sources
+        that are not configured any more.
         """
         sources = {number: one.record.name for number, one in self._replica.sources.items()}
         trusted = {name for name, is_trusted in self.sources if is_trusted}
@@ -358,8 +370,11 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
             for shown in rows.values()
             if bool(shown.continued) is continues
         )
-        waiting = (one for one in self._kept.values() if one.source not in trusted)
-        return list(islice(chain(waiting, filter(None, known)), MAX_KEPT))
+        waiting = [one for one in self._kept.values() if one.source not in trusted]
+        configured = frozenset(sources.values())
+        first = (one for one in waiting if one.source in configured)
+        last = (one for one in waiting if one.source not in configured)
+        return list(islice(chain(first, filter(None, known), last), MAX_KEPT))
 
     def __len__(self) -> int:
         """Return the number of known objects of the chosen classes."""

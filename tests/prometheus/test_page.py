@@ -176,6 +176,16 @@ def test_of_too_many_objects_those_are_kept_whose_counters_continue_with_an_offs
     assert kept.counters == {"amqp_shop_till_sales": (300, 1000, 700)}
 
 
+def test_a_source_that_is_not_configured_any_more_takes_no_place_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = [msgspec.structs.replace(one, source="removed") for one in kept_offsets()]
+    shown = gateway(fallen_till(1000), kept=left)
+    assert [one.source for one in shown.objects.kept()] == ["shop1", "shop1", "removed", "removed"]
+    monkeypatch.setattr(page_of_objects, "MAX_KEPT", 2)
+    assert [one.source for one in shown.objects.kept()] == ["shop1", "shop1"]
+
+
 def test_a_counter_that_is_absent_meanwhile_continues_in_the_next_process() -> None:
     shown = gateway(fallen_till(1000))
     shown.publish(update(2, {}, (SALES,)))

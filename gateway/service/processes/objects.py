@@ -19,7 +19,7 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.policy import SCRAPER
-from gateway.durable_files import FOR_STARTS, write_durably
+from gateway.durable_files import ALL, write_durably
 from gateway.feed.cleared import ClearedFeed
 from gateway.feed.client import FeedLink
 from gateway.file_owners import peer, reason_of
@@ -94,7 +94,7 @@ class CounterOffsetsFile:
     async def write(self) -> None:
         """Write what is shown, where that is not in the file yet; what is not known whole changes nothing."""
         async with self._writing:
-            if self._shown is None or not self._shown.is_whole:
+            if self._shown is None or not self._shown.knows_shown:
                 return
             clock = asyncio.get_running_loop().time
             began, text = clock(), _encoded(CounterOffsets(self._shown.kept()))
@@ -102,11 +102,12 @@ class CounterOffsetsFile:
             if digest == self._written:
                 return
             try:
-                await asyncio.to_thread(write_durably, self._path, f"{text.decode()}\n", leaves=FOR_STARTS)
+                # Its megabytes would be the whole reserve of a full disk.
+                await asyncio.to_thread(write_durably, self._path, f"{text.decode()}\n", leaves=ALL)
+                self._written = digest
             except OSError as error:
                 reason = reason_of(error, self._path.parent)
                 log.warning("offsets-not-kept", path=str(self._path), reason=reason)
-            self._written = digest
             self.write_no_sooner(began + (clock() - began) / _WRITING_SHARE)
 
     def write_no_sooner(self, time: float) -> None:

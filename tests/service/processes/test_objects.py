@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import secrets
 import shutil
@@ -19,11 +20,13 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.broker import PrivateBroker
+from gateway.durable_files import RESERVE, DiskReserve
 from gateway.service.processes import objects as process_objects
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.objects import CounterOffsetsFile
 from gateway.state_folder import COUNTER_OFFSETS
 from tests.components.command_line import RunningCommand, amqp_gateway, new_site, running
+from tests.components.full_disk import small_disk
 from tests.components.pages import served_page
 from tests.components.ports import free_tcp_port
 from tests.components.prometheus import Prometheus, prometheus, promtool
@@ -254,6 +257,45 @@ async def test_a_page_that_was_not_written_in_time_is_written_at_the_end(tmp_pat
     assert lasts(tmp_path) == [1000]
     await file.write()
     assert lasts(tmp_path) == [1001]
+
+
+async def test_what_was_shown_is_written_at_the_end_although_the_core_ended_before(tmp_path: Path) -> None:
+    shown, file = Gateway(), CounterOffsetsFile(tmp_path)
+    shown.hello()
+    shown.snapshot(source(), agent(fresh=True), TILL, till_record(1, "hall1|till1", {SALES: 1000}))
+    await file.keep(shown.objects)
+    shown.publish(update(1, {SALES: 1001}))
+    shown.disconnect()
+    await file.write()
+    assert lasts(tmp_path) == [1001]
+
+
+async def test_a_full_disk_loses_no_reserve_to_the_counters_which_are_written_when_it_has_room(
+    tmp_path: Path,
+) -> None:
+    shown = Gateway()
+    shown.hello()
+    tills = [till_record(row, f"hall1|till{row}", {SALES: row}) for row in range(1, 2001)]
+    shown.snapshot(source(), agent(fresh=True), TILL, *tills)
+    with small_disk(tmp_path / "disk", 4 << 20) as disk:
+        file, reserve = CounterOffsetsFile(disk.folder), DiskReserve(disk.folder / RESERVE, 2 << 20)
+        assert reserve.refill()
+        disk.fill()
+        await file.keep(shown.objects)
+        assert (lasts(disk.folder), reserve.is_whole) == ([], True)
+        disk.empty()
+        await file.write()
+        assert lasts(disk.folder) == [*range(1, 2001)], "nothing has changed, but it is not there"
+
+
+async def test_a_counter_without_a_number_that_a_file_takes_costs_no_other_one(tmp_path: Path) -> None:
+    shown, file = Gateway(), CounterOffsetsFile(tmp_path)
+    shown.hello()
+    endless = till_record(2, "hall1|till2", {SALES: math.inf})
+    shown.snapshot(source(), agent(fresh=True), TILL, till_record(1, "hall1|till1", {SALES: 7}), endless)
+    shown.publish(update(2, {SALES: 5}))
+    await file.keep(shown.objects)
+    assert lasts(tmp_path) == [7]
 
 
 async def test_of_more_objects_than_the_file_takes_the_first_are_kept(
