@@ -169,8 +169,11 @@ class ShownObject(ReplicaObject[Group]):
         )
 
     def take_over(self, kept: KeptCounters) -> None:
-        """Go on as in the process before, before it has any values; another object of the name does not."""
-        if self.created != kept.created:
+        """Go on as in the process before, before it has any values; another object of the name does not.
+
+        A creation that was seen is unknown after a start without the event log: that proves no other object.
+        """
+        if self.created and kept.created and self.created != kept.created:
             return
         self.reset = kept.reset
         for position, family in self.in_class.families.items():

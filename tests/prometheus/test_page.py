@@ -145,8 +145,9 @@ def kept_offsets() -> list[KeptCounters]:
         ({"reset": LATER, "counting": Counting.UNKNOWN}, 1004),
         ({"reset": LATER, "counting": Counting.BEGAN}, 704),
         ({"created": LATER}, 704),
+        ({"created": 0}, 1004),
     ],
-    ids=["goes on", "core started again", "unknown", "began again", "another till"],
+    ids=["goes on", "core started again", "unknown", "began again", "another till", "no log"],
 )
 def test_a_counter_continues_in_the_next_process(changes: dict[str, object], expected: int) -> None:
     kept = kept_offsets()
