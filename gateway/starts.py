@@ -168,7 +168,7 @@ def _reserved(folder: Path) -> dict[str, int]:
         return {}
     except PermissionError as error:
         raise StartsError(f"{path}: cannot be read: {reason_of(error, folder)}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = reason_of(error, folder) if isinstance(error, OSError) else "it is not JSON"
         raise StartsError(f"{path}: cannot be read: {reason}: {RESTORE}") from error
     if not isinstance(found, dict) or not all(type(n) is int and 0 <= n <= _MAX for n in found.values()):
@@ -182,6 +182,6 @@ def _engine_boots(folder: Path) -> int:
 
 def _noted(path: Path, read: Callable[[str], int]) -> int:
     """Return the number in a file; 0 where there is none, or one that its own process refuses."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         return int(read(path.read_text(encoding="ascii")))
     return 0

@@ -136,7 +136,9 @@ async def test_an_engine_notes_its_start_when_the_disk_takes_it(
         '{"core": 2147483648}',
         "\x00",
         "ü",
+        "[" * 100_000,
     ],
+    ids=lambda text: text[:20],
 )
 def test_a_damaged_file_gives_no_number(tmp_path: Path, text: str) -> None:
     """The numbers of the former run, of which it would have said the last, need not be noted."""

@@ -77,7 +77,8 @@ class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_place(path: Path) -> LogPlace:
     """Return the place in the file; an empty one where there is none that can be read."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError), path.open("rb") as file:
+    unread = (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+    with contextlib.suppress(*unread), path.open("rb") as file:
         return msgspec.json.decode(file.read(_MAX_OCTETS), type=LogPlace)
     return LogPlace()
 

@@ -93,9 +93,10 @@ async def test_a_log_that_was_set_back_is_not_continued(site: Site) -> None:
         await site.writes(A, 3)
 
 
-async def test_a_state_without_its_place_continues_and_has_it_again(site: Site) -> None:
+@pytest.mark.parametrize("place", [b"\xff no place", b'{"x":' + b"[" * 2000], ids=["no text", "nested"])
+async def test_a_state_without_its_place_continues_and_has_it_again(site: Site, place: bytes) -> None:
     await site.writes(A, 1)
-    (site.folder / "place-a").write_bytes(b"\xff no place")
+    (site.folder / "place-a").write_bytes(place)
     await site.writes(A, 2)
     assert read_place(site.folder / "place-a").next_seq > 1
 

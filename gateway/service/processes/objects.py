@@ -80,7 +80,7 @@ class CounterOffsetsFile:
             pass
         except OSError as error:
             log.warning("offsets-not-read", path=str(self._path), reason=reason_of(error, self._path.parent))
-        except ValueError:
+        except (ValueError, RecursionError):
             reason = "it is damaged, or of a newer gateway"
             log.warning("offsets-not-read", path=str(self._path), reason=reason)
         return []

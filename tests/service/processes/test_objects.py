@@ -241,8 +241,9 @@ async def test_offsets_that_were_shown_are_there_for_the_next_process(
     await file.keep(shown.objects)
     (kept,) = CounterOffsetsFile(tmp_path).read()
     assert kept.counters == {"amqp_shop_till_sales": (300, 1000, 700)}
-    (tmp_path / COUNTER_OFFSETS).write_text("{")
-    assert CounterOffsetsFile(tmp_path).read() == [], "a damaged one is reported only"
+    for damaged in ("{", '{"x":' + "[" * 100_000):
+        (tmp_path / COUNTER_OFFSETS).write_text(damaged)
+        assert CounterOffsetsFile(tmp_path).read() == [], "a damaged one is reported only"
 
 
 async def test_a_page_that_was_not_written_in_time_is_written_at_the_end(tmp_path: Path) -> None:
