@@ -235,12 +235,13 @@ class StateFolder:
         Processes that ask at the same time get the same one.
 
         Raises:
-            StateError: it cannot be read or made.
+            StateError: it cannot be read or made, or the folder has no state any more.
         """
         assert re.fullmatch(r"[a-z][A-Za-z0-9_.-]{0,79}", name)  # with room for a user's name
         path = self.secret_path(name)
         try:
             if not has_content(path):
+                self.read_version()
                 with as_owner(self.path):
                     path.parent.mkdir(mode=0o700, exist_ok=True)
                     # Digits only: a command could take a secret that begins with '-' for an option.

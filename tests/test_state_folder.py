@@ -295,6 +295,14 @@ def test_whether_a_start_can_be_noted_is_tried_and_changes_nothing(state: StateF
     assert {path: path.read_bytes() for path in state.path.rglob("*") if path.is_file()} == before
 
 
+def test_no_secret_is_made_where_the_state_was_moved_away_from(state: StateFolder) -> None:
+    state.path.rename(state.path.with_name("away"))
+    state.path.mkdir()
+    with pytest.raises(StateError, match="no gateway state here"):
+        state.secret("community")
+    assert list(state.path.iterdir()) == []
+
+
 def test_a_secret_is_made_once_and_for_its_owner_alone(state: StateFolder) -> None:
     secret = state.secret("community")
 

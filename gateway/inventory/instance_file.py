@@ -104,13 +104,14 @@ def open_index(path: Path, *, must_exist: bool) -> sqlite3.Connection:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a connection that commits and syncs only when asked to.
+    """Open a connection to an existing file, which commits and syncs only when asked to.
 
     Raises:
-        sqlite3.Error: it cannot be opened.
+        sqlite3.Error: it cannot be opened, or is not there (any more).
         InstanceIndexError: the file system cannot do what the index needs.
     """
-    database = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
+    address = f"{path.absolute().as_uri()}?mode=rw"  # in an empty folder that took its place, none is made
+    database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
     try:
         _set_up(path, database)
     except BaseException:
@@ -139,7 +140,8 @@ def explanation(path: Path, error: Exception) -> InstanceIndexError:
         denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return InstanceIndexError(f"{path}: cannot be used: {reason_of(denied, path.parent)}")
     if code in _NOT_WRITTEN:
-        return IndexNotWrittenError(f"{path}: cannot be used: {error}: {_CHECK}")
+        text = f"cannot be used: {error}: {_CHECK}" if path.exists() else _GONE
+        return IndexNotWrittenError(f"{path}: {text}")
     if code == sqlite3.SQLITE_NOMEM:
         return InstanceIndexError(f"{path}: cannot be used: {error}: {_CHECK}")
     return InstanceIndexError(f"{path}: is damaged ({error}): {_RESTORE}")
@@ -155,6 +157,7 @@ def is_read_only(path: Path) -> bool:
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
+_GONE = "is not there any more: put the state folder back to its place"
 _CHECK = "see to space on the disk and to the rights of file and folder"
 _RESTORE = (
     "restore a backup with `amqp-gateway state restore`. It is not begun again, because every row number "

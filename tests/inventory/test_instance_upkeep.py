@@ -182,5 +182,5 @@ def test_a_log_that_grew_too_long_is_cut(
 
 
 def test_a_disk_that_fails_is_reported_by_the_thread(tmp_path: Path) -> None:
-    with pytest.raises(instance_file.InstanceIndexError, match="cannot be used: unable to open"):
+    with pytest.raises(instance_file.InstanceIndexError, match="is not there any more"):
         keep_on_disk(tmp_path / "absent" / "i", ())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.inventory import instances
 from gateway.inventory.index_upkeep import Upkeep
-from gateway.inventory.instance_file import InstanceIndexError
+from gateway.inventory.instance_file import IndexNotWrittenError, InstanceIndexError
 from gateway.inventory.instances import BLOCK, InstanceIndex
 from tests.components.opened_index import opened_index
 from tests.hypothesis_profiles import examples
@@ -74,6 +74,23 @@ def test_a_retired_name_keeps_its_row_for_a_year_and_is_then_forgotten(tmp_path:
     index.retire(1, "c", "a", now=9000 * DAY)
     assert index.forget_retired(now=9401 * DAY) == 1
     assert index.durable_row(1, "c", "a") != row, "a forgotten number is not given again"
+
+
+def test_no_index_is_begun_where_the_folder_was_moved_away_from(tmp_path: Path) -> None:
+    folder, away = tmp_path / "state", tmp_path / "away"
+    folder.mkdir()
+    index = opened_index(folder / "i")
+    row = index.durable_row(1, "c", "a")
+    folder.rename(away)
+    folder.mkdir()
+    with pytest.raises(IndexNotWrittenError, match="is not there any more: put the state folder back"):
+        index.checkpoint()
+    assert list(folder.iterdir()) == []
+    folder.rmdir()
+    away.rename(folder)
+    index.checkpoint()
+    index.commit()
+    assert opened_index(folder / "i", must_exist=True).durable_row(1, "c", "a") == row
 
 
 # -- starts
