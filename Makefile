@@ -15,7 +15,7 @@ VENV ?= .venv
 PYTHON ?= python3
 UV ?= uv
 # Two more than CI has processors: half of their time, tests wait for brokers.
-WORKERS ?= 4
+WORKERS ?= 6
 SEED ?= 20080206
 TIMES ?= 20
 MINUTES ?= 60
