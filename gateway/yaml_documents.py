@@ -185,6 +185,7 @@ class _Reader:
         self._next: Callable[[], Any] = self._parser.get_event
         self._nodes = 0
         self._anchors: dict[str, tuple[Any, _Places | None, int] | None] = {}
+        self._plain: dict[str, Any] = {}  # Keys, types and kinds are repeated some thousand times.
 
     def document(self) -> tuple[Any, _Places | None]:
         """Return the document, which is an empty mapping if the text has none, and the places in it.
@@ -279,6 +280,12 @@ class _Reader:
         text: str = event.value
         if not event.implicit[0]:  # it has quotes, or is a block of text
             return text
+        if text not in self._plain:
+            self._plain[text] = self._word(text, event)
+        return self._plain[text]
+
+    def _word(self, text: str, event: Any) -> Any:  # noqa: ANN401  as above
+        """Return the value of a text without quotes: the same at each place, since it has no parts."""
         tag = self._words.resolve(yaml.ScalarNode, text, event.implicit)
         if tag in _TEXTS:
             return text

@@ -333,9 +333,11 @@ class ClassEntry(StrictModel):
 
 def refuse_repeated(what: str, items: Iterable[object]) -> None:
     """Raise ``ValueError`` if one of ``items`` occurs twice."""
-    repeated = [item for item, times in Counter(items).items() if times > 1]
-    if repeated:
-        raise ValueError(f"{what} {repeated[0]} is used twice; numbers and names are never used again")
+    all_items = list(items)
+    if len(set(all_items)) == len(all_items):  # nearly always; to count takes longer
+        return
+    repeated = next(item for item, times in Counter(all_items).items() if times > 1)
+    raise ValueError(f"{what} {repeated} is used twice; numbers and names are never used again")
 
 
 DEFAULT_ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)
