@@ -5,6 +5,7 @@ Its code is imported after the guard of the parent has started: imports take sec
 
 from __future__ import annotations
 
+import gc
 import importlib
 from functools import partial
 from pathlib import Path
@@ -48,10 +49,13 @@ def process(
     """Run one process of the gateway."""
     guard = ParentGuard(lifeline)
     module, _, function = PROCESSES[name].partition(":")
+    gc.disable()  # what is imported stays
     with without_rich():
         options = importlib.import_module("gateway.cli.options")
         setup = importlib.import_module("gateway.service.processes.process_setup")
         configuration = options.loaded(config, copy)
         setup.configure_logs(name)
         run = getattr(importlib.import_module(module), function)
+    gc.freeze()
+    gc.enable()
     setup.run_process(name, partial(run, configuration), (lifeline, state_lock, guard, listener, start))
