@@ -108,6 +108,9 @@ _YOUNG_OBJECTS = 10_000
 With the default of 700, looking through it again and again takes a tenth of the start.
 """
 
+_NEEDS_FREEING = "duckdb"
+"""A library that complains at the end of a process of what was frozen."""
+
 _NO_OTHERS = 0o022
 _WITHOUT_TEXTS = 2
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -150,6 +153,8 @@ class Commands(LateCommands):
             if (written := _unwritten(error)) is None and not is_own:
                 raise
             code = _report_unexpected(error) if written is None else written
+        if is_own and _NEEDS_FREEING not in sys.modules:
+            gc.freeze()  # all that is left goes with the process: to free it takes longer than most commands
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

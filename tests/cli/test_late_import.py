@@ -134,6 +134,19 @@ def test_a_command_seldom_looks_for_garbage_while_it_starts() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, env=environment(), stdout=subprocess.DEVNULL)  # noqa: S603
 
 
+def test_a_command_does_not_free_one_by_one_what_it_has_when_it_ends() -> None:
+    script = """
+import atexit, gc, sys
+from gateway.cli.main import main
+atexit.register(lambda: print(gc.get_freeze_count() > 5_000))
+sys.argv[1:] = ["version"]
+main()
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=True, env=environment(), stdout=subprocess.PIPE, text=True)  # noqa: S603  our own
+    assert done.stdout.splitlines()[1:] == ["True"]
+
+
 def test_the_supervisor_imports_nothing_that_reads_a_configuration() -> None:
     assert imported_by(COMMAND.format(name="supervise")) <= ALL
 

@@ -64,8 +64,8 @@ def run_process(
     try:
         asyncio.run(until_terminated(measured(work, name, lifeline.metrics), is_service=True))
     finally:
-        # Else what was frozen is never freed, and DuckDB complains at the end of what it holds.
-        gc.unfreeze()
+        if "duckdb" in sys.modules:  # else it complains at the end of what it holds
+            gc.unfreeze()
 
 
 _EXECUTE_TRIALS: Final = 30
