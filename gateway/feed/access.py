@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gateway.feed.values import FeedStruct, ObjectLink
 from gateway.model.stable_names import without_distinction
@@ -184,8 +185,7 @@ class Received(enum.Enum):
 AccessRecord: TypeAlias = PolicyRecord | ClassAccessRecord | EventAccessRecord
 
 
-@dataclass(frozen=True, slots=True)
-class _OfSource:
+class _OfSource(msgspec.Struct, frozen=True):
     """The grants of a class for one source: those of all its objects added up, and those of some.
 
     ``whole`` is what each clearance reads of every object, whatever its name is.

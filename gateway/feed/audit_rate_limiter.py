@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from gateway.feed.operations import OperationKind
 from gateway.model.operations import Outcome, Principal
@@ -26,8 +27,7 @@ MAX_ORIGINS: Final = 5
 """Origins that are named for each principal and period."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """A refused attempt, as it is counted.
 
     Attributes:
@@ -45,8 +45,7 @@ class Attempt:
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class CountedAttempts:
+class CountedAttempts(msgspec.Struct, frozen=True):
     """Attempts of one principal that were not recorded one by one.
 
     Attributes:
@@ -66,13 +65,12 @@ class CountedAttempts:
     since: int
 
 
-@dataclass(slots=True)
-class _Period:
+class _Period(msgspec.Struct):
     principal: Principal
     began: int
-    recorded: Counter[Outcome] = field(default_factory=Counter)
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-    origins: list[str] = field(default_factory=list)
+    recorded: Counter[Outcome] = msgspec.field(default_factory=Counter)
+    outcomes: Counter[Outcome] = msgspec.field(default_factory=Counter)
+    origins: list[str] = msgspec.field(default_factory=list)
     last: Attempt | None = None
 
     def count(self, attempt: Attempt) -> None:

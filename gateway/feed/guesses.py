@@ -10,8 +10,9 @@ no address is locked out, because that would lock out managers; but guesses from
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NoReturn
+
+import msgspec
 
 from gateway.feed.client import refused_request
 from gateway.feed.operations import FrontEndRefusal, OperationRequest, ReadFresh
@@ -36,8 +37,7 @@ UNKNOWN: Final = "(unknown)"
 """The name of a principal that proved none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Guess:
+class Guess(msgspec.Struct, frozen=True):
     """One or several guesses from an address, as they are reported.
 
     Attributes:
@@ -60,8 +60,7 @@ class Guess:
         return refused_request(principal, ReadFresh(), refusal)
 
 
-@dataclass(slots=True)
-class _Guesser:
+class _Guesser(msgspec.Struct):
     """An address with a user: the guesses since the last report, and the time of the next one."""
 
     due_at: int

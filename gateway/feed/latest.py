@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from sys import getsizeof
 from typing import Any, Final, Generic, TypeVar
@@ -15,8 +14,7 @@ Key = TypeVar("Key", bound=Hashable)
 _MEBIBYTE = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryLimits:
+class HistoryLimits(msgspec.Struct, frozen=True):
     """The limits of the history of each source; the gateway itself counts as one.
 
     Attributes:

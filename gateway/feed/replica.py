@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
+
 from gateway.feed.access import AccessTables, ClassAccessRecord, EventAccessRecord, PolicyRecord
 from gateway.feed.freshness import AnyGroup, FreshnessTracker
 from gateway.feed.operations import OperationRecord
@@ -167,8 +169,7 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
         """Note that the snapshot is complete. Objects that it did not contain are removed from now on."""
 
 
-@dataclass(slots=True)
-class FeedStatus:
+class FeedStatus(msgspec.Struct):
     """The state of the connection to the core, and counters of it.
 
     Attributes:
@@ -196,8 +197,7 @@ class FeedStatus:
     refused: int = 0
 
 
-@dataclass(slots=True)
-class KnownSource:
+class KnownSource(msgspec.Struct):
     """A source in the replica.
 
     Attributes:

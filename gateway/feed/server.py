@@ -6,10 +6,10 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import structlog
 
 from gateway.feed.messages import FeedError, RequestReader, encode
@@ -70,8 +70,7 @@ def refuse_operation(request: OperationRequest | ReloadRequest | PastEventsReque
     reply(OperationAnswer(request.request, "", Outcome.NOT_NOW, "operations are not served here"))
 
 
-@dataclass(slots=True)
-class FeedCounters:
+class FeedCounters(msgspec.Struct):
     """Counters of the server over all subscribers since its start.
 
     Attributes:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.times import SECOND
@@ -111,8 +113,7 @@ class EventSeen:
     cause: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordLost:
+class RecordLost(msgspec.Struct, frozen=True):
     """An agent reported an event or the end of an object, but the session lacks the schema of its class.
 
     The report cannot be decoded, and is not repeated. Reports of objects that live are not lost: they are
@@ -123,8 +124,7 @@ class RecordLost:
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatSeen:
+class HeartbeatSeen(msgspec.Struct, frozen=True):
     """An agent is alive: all its objects that it did not report are unchanged as of ``time``.
 
     ``current_until``: when values are stale unless they are confirmed again, whatever the reason (the
@@ -134,11 +134,10 @@ class HeartbeatSeen:
 
     agent: str
     time: int
-    current_until: Mapping[str, int] = field(default_factory=dict)
+    current_until: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ResyncBegan:
+class ResyncBegan(msgspec.Struct, frozen=True):
     """A resynchronisation begins: every object within the scope will be reported again.
 
     The scope is the source, or one ``agent`` of it, or one class (``package:name``) of either; an empty name
@@ -152,8 +151,7 @@ class ResyncBegan:
     restarted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResyncEnded:
+class ResyncEnded(msgspec.Struct, frozen=True):
     """A resynchronisation ends: if it is ``complete``, an object that it did not report no longer exists.
 
     It ends the resynchronisation of the same scope, and removes objects within that scope only. Objects of
@@ -246,8 +244,7 @@ TRUSTED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 """States of a trusted source: its reports are current, but for objects that it reports as unread."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassNotReadable:
+class ClassNotReadable(msgspec.Struct, frozen=True):
     """A class that a source cannot read, or only in part, although it reads others; or its events.
 
     ``class_name`` is ``package:name``, or ``events``, which are not received; ``reason`` one line for people
@@ -281,8 +278,7 @@ class SourceStateSeen:
     not_readable: tuple[ClassNotReadable, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLost:
+class AgentLost(msgspec.Struct, frozen=True):
     """An agent is silent or hangs: its objects are stale from now on.
 
     ``remote``: it is one of several agents, so that the source as a whole stays trusted. ``leaving``: it is
@@ -296,16 +292,14 @@ class AgentLost:
     leaving: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AgentGone:
+class AgentGone(msgspec.Struct, frozen=True):
     """An agent is gone, and its objects with it. Another agent may use its name later."""
 
     agent: str
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerReplaced:
+class PeerReplaced(msgspec.Struct, frozen=True):
     """Another broker or agent answers under the names of these agents: all their objects have ended.
 
     What is reported from here on is of other objects, also under the same names and native ids. ``text`` says
@@ -316,8 +310,7 @@ class PeerReplaced:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """A time from ``start`` to ``end`` (the gateway's clock) in which nothing could be received.
 
     Short-lived objects and events of that time are lost.

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from gateway.model.schema import ClassKey
 from gateway.model.values import Value, Values
 
@@ -53,8 +55,7 @@ NOT_READ: Final = (
 """The text of a ``SOURCE_DOWN`` for an object that may exist, because its source is just being read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(msgspec.Struct, frozen=True):
     """The requester of an operation.
 
     Attributes:
@@ -133,8 +134,7 @@ class ObjectFetch:
     deadline: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The answer to a `MethodCall`, an `ObjectModify` or an `ObjectFetch`.
 
     Attributes:

@@ -7,14 +7,14 @@ A new kind has a line here. Everything else about it is in its dialect or source
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.model.times import SECOND
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceKind:
+class SourceKind(msgspec.Struct, frozen=True, kw_only=True):
     """The properties of a kind of source.
 
     Attributes:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from uuid import UUID
+
+import msgspec
 
 from gateway.model.schema import ClassSchema
 from gateway.model.values import Reference, Value, Values
@@ -56,8 +57,7 @@ def parts(text: str) -> tuple[str | None, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class StableName:
+class StableName(msgspec.Struct, frozen=True):
     """The stable name of one object.
 
     ``unresolved`` holds the native ids of index references whose targets are not known: the name is then

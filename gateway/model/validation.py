@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
+
+import msgspec
 
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Element
@@ -17,8 +18,7 @@ _F32_LARGEST: Final = (2 - 2**-23) * 2.0**127
 _MANY_DIGITS: Final = 10**40
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationError:
+class ValidationError(msgspec.Struct, frozen=True):
     """The reason why a value is not accepted.
 
     Attributes:

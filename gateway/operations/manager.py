@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import msgspec
@@ -54,8 +53,7 @@ Precheck: TypeAlias = Callable[["MethodCall | ObjectModify"], "Answer | None"]
 _UNREACHED: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerSettings:
+class ManagerSettings(msgspec.Struct, frozen=True):
     """Limits of operations, as configured.
 
     Attributes:
@@ -67,8 +65,7 @@ class ManagerSettings:
     max_running: int = 64
 
 
-@dataclass(slots=True)
-class _UnderWay:
+class _UnderWay(msgspec.Struct):
     """An operation that is not over.
 
     ``token`` belongs to the step that it waits for; ``others`` are repetitions of its request.
@@ -82,7 +79,7 @@ class _UnderWay:
     has_turn: bool = False
     token: int = 0
     trouble: str = ""
-    others: list[tuple[OperationRequest, ReplyTo]] = field(default_factory=list)
+    others: list[tuple[OperationRequest, ReplyTo]] = msgspec.field(default_factory=list)
 
 
 class OperationManager:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeAlias
 
+import msgspec
+
 from gateway.feed.operations import OperationAnswer, OperationKind, OperationRecord, OperationRequest
 from gateway.feed.values import FeedValue
 from gateway.inventory.objects import Entry
@@ -24,8 +26,7 @@ from gateway.model.values import Reference, Value, Values
 from gateway.operations.planning import Plan, Rejected, Setting, is_same
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(msgspec.Struct, frozen=True):
     """The effect of publishing a record of an operation to all front ends and to the event log.
 
     Attributes:
@@ -36,16 +37,14 @@ class Publish:
     durable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """The effect of giving a call, modification or fetch to the port of a source (its number), once."""
 
     source: int
     message: MethodCall | ObjectModify | ObjectFetch
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """The effect of answering a request, behind all records that were published before."""
 
     to: ReplyTo
@@ -112,23 +111,20 @@ class NoOperations:
         """Do nothing: nothing is recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallNext:
+class CallNext(msgspec.Struct, frozen=True):
     """The next step: call a method of the object."""
 
     method: str
     arguments: Values
 
 
-@dataclass(frozen=True, slots=True)
-class ModifyNext:
+class ModifyNext(msgspec.Struct, frozen=True):
     """The next step: set properties of the object, by name, as one request of the dialect's own."""
 
     values: Mapping[str, Value | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadNext:
+class ReadNext(msgspec.Struct, frozen=True):
     """The next step: read the object again."""
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 from uuid import UUID
 
+import msgspec
+
 from gateway.feed.operations import InvokeMethod, OperationKind, OperationRequest, ReadFresh, SetElements
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry
@@ -71,8 +73,7 @@ class Target:
         return entry if entry is self.found else None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """The result of looking for an object; without ``readable`` elements it is none for its principal."""
 
     source: SourceInventory | None
@@ -117,8 +118,7 @@ class Setting:
         return self.shown != self.wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """The plan of an operation.
 
     Attributes:
@@ -140,8 +140,7 @@ class Plan:
     secret_arguments: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _Setter:
+class _Setter(msgspec.Struct, frozen=True):
     """A method that sets an element, and the argument that takes the value."""
 
     method: Method

@@ -9,8 +9,9 @@ has one again, be that hours later, and until then the object is as before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import DeleteRecord, ObjectRecord, Record, UpdateRecord
@@ -37,8 +38,7 @@ ObjectKey: TypeAlias = tuple[int, str, int]
 """The number of the source, ``package:class``, and row."""
 
 
-@dataclass(slots=True)
-class PendingOutcome:
+class PendingOutcome(msgspec.Struct):
     """An operation whose outcome is unknown.
 
     Attributes:

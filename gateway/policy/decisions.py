@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import msgspec
+
 from gateway.feed.access import NameGrant, Patterns, fits
 from gateway.policy.rules import RoleSet, Rule, is_named
 
@@ -30,8 +32,7 @@ class Subject:
         return f"{self.class_name} {self.object_name} of {self.source}"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadElement:
+class ReadElement(msgspec.Struct, frozen=True):
     """The wish to see the value of an element.
 
     Attributes:
@@ -46,8 +47,7 @@ class ReadElement:
     original: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SetElement:
+class SetElement(msgspec.Struct, frozen=True):
     """The wish to set one element.
 
     Attributes:
@@ -76,13 +76,11 @@ class CallMethod:
     described: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ReadObject:
+class ReadObject(msgspec.Struct, frozen=True):
     """The wish to have an object read again from its source."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribe:
+class Subscribe(msgspec.Struct, frozen=True):
     """The wish to receive an event or alarm, ``package:name``.
 
     Without an object, the class of the subject is the event's package and a colon, and its object's name is
@@ -93,13 +91,11 @@ class Subscribe:
     private: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOperations:
+class ReadOperations(msgspec.Struct, frozen=True):
     """The wish to see the operations of other principals on an object."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishObject:
+class PublishObject(msgspec.Struct, frozen=True):
     """The wish to report an object, as a peer of its source."""
 
 
@@ -109,8 +105,7 @@ NamedWish: TypeAlias = ReadElement | SetElement | CallMethod | Subscribe
 Wish: TypeAlias = NamedWish | ReadObject | ReadOperations | PublishObject
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """A decision, and the rule that decides.
 
     Attributes:

@@ -15,8 +15,10 @@ A pattern that denies matches them as it matches everything else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.feed.access import Patterns, fits, fits_object
 
@@ -113,8 +115,7 @@ class Rule:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(msgspec.Struct, frozen=True):
     """A role.
 
     Attributes:
@@ -157,8 +158,7 @@ class PolicyError(Exception):
         super().__init__(text)
 
 
-@dataclass(frozen=True, slots=True)
-class RoleSet:
+class RoleSet(msgspec.Struct, frozen=True):
     """All roles, and the roles of principals.
 
     Attributes:
@@ -168,9 +168,9 @@ class RoleSet:
         grants: further rules of single principals.
     """
 
-    roles: Mapping[str, Role] = field(default_factory=dict)
-    principals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    grants: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
+    roles: Mapping[str, Role] = msgspec.field(default_factory=dict)
+    principals: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    grants: Mapping[str, tuple[Rule, ...]] = msgspec.field(default_factory=dict)
 
     def check(self) -> None:
         """Check that every name of a role exists, that no role includes itself, and the bounds.

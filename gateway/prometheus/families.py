@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
+
+import msgspec
 
 from gateway.feed.values import FeedValue
 from gateway.model.schema import ClassSchema, Element, Kind
@@ -77,8 +78,7 @@ _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ODD: Final = re.compile(r"[^a-zA-Z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(msgspec.Struct, frozen=True):
     """A metric family made of one element of a class.
 
     Attributes:

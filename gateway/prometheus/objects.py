@@ -53,8 +53,7 @@ from gateway.prometheus.families import (
 _OWN_LABELS: Final = frozenset({"source", "agent", "state"})
 
 
-@dataclass(frozen=True, slots=True)
-class ShownClass:
+class ShownClass(msgspec.Struct, frozen=True):
     """One version of a chosen class.
 
     Attributes:
