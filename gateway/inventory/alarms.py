@@ -22,7 +22,6 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
@@ -63,8 +62,7 @@ _LEAF_NAME = "name"
 """What a text of a rule calls the leaf name of the object."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlarmKey:
+class AlarmKey(msgspec.Struct, frozen=True):
     """The key of an alarm, unique in a source: a name and an object, or a name alone.
 
     ``about``: what it is about where that is no object: part of the condition.
@@ -259,8 +257,7 @@ def _read(source: int, number: int, text: str) -> AlarmRecord:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Predicate:
+class Predicate(msgspec.Struct, frozen=True):
     """A rule and the position of the element that it tests in ``ClassSchema.elements``."""
 
     name: str
@@ -343,8 +340,7 @@ def predicates_of(record: ClassRecord, rules: Mapping[str, AlarmRule]) -> tuple[
 _GONE = "its object is gone"
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(msgspec.Struct, frozen=True):
     """An alarm that values do not decide for a while.
 
     Attributes:

@@ -9,7 +9,6 @@ them are over.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -35,8 +34,7 @@ MAX_ALARMS: Final = 1_000
 _MAX_KEYS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateExpiry:
+class CertificateExpiry(msgspec.Struct, frozen=True):
     """The end of the validity of a file's certificates.
 
     Attributes:

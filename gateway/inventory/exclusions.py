@@ -7,7 +7,9 @@ left of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from gateway.inventory.classes import ClassRegistry
 from gateway.model.observations import (
@@ -22,8 +24,7 @@ from gateway.model.schema import Argument, ClassKey, Element
 from gateway.model.values import Values
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
+class _Left(msgspec.Struct, frozen=True):
     """The positions that are left of the values of a class, or of an event (in ``properties``)."""
 
     properties: tuple[int, ...]

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.feed.records import ClassRecord, Lifetime
 from gateway.inventory.classes import ClassRegistry
@@ -155,8 +156,7 @@ def report_of(seen: ObjectSeen) -> Report:
     return Report.STATISTICS if seen.properties is None else Report.PROPERTIES
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(msgspec.Struct, frozen=True):
     """The stable name that an object should have, as far as it can be made.
 
     Attributes:

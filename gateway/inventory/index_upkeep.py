@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from gateway.durable_files import DiskReserve, with_room
 from gateway.inventory.instance_file import IndexNotWrittenError, checkpoint, connect, explained, sync
@@ -20,8 +21,7 @@ class DiskState(enum.Enum):
     NOTHING = "nothing"  # none
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True):
     """A block of row numbers of one source and class, to be reserved before the one before it is used up.
 
     Attributes:
@@ -37,8 +37,7 @@ class Reservation:
     upto: int
 
 
-@dataclass(frozen=True, slots=True)
-class Upkeep:
+class Upkeep(msgspec.Struct, frozen=True):
     """The result of an upkeep.
 
     Attributes:

@@ -12,8 +12,9 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from gateway.durable_files import PRIVATE, sync_folder
 from gateway.file_owners import reason_of
@@ -295,8 +296,7 @@ def _form(database: sqlite3.Connection) -> list[tuple[str, str]]:
     return [(name, " ".join(sql.split())) for name, sql in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class ClassRows:
+class ClassRows(msgspec.Struct, frozen=True):
     """The row numbers of one class of a source.
 
     Attributes:
@@ -314,8 +314,7 @@ class ClassRows:
     high_water: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexSummary:
+class IndexSummary(msgspec.Struct, frozen=True):
     """A summary of an instance index.
 
     Attributes:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from gateway.durable_files import FOR_STARTS, DiskReserve, with_room
 from gateway.inventory.index_upkeep import (
@@ -62,8 +63,7 @@ _Key = tuple[int, str]
 _Name = tuple[int, str, str]
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(msgspec.Struct):
     """The numbers of one source and class that may be given out: ``next`` up to ``reserved``.
 
     ``began`` is the first that this process may give out; until the counter wraps, earlier processes gave
@@ -77,8 +77,7 @@ class _Block:
     highest: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexUsage:
+class IndexUsage(msgspec.Struct, frozen=True):
     """The usage of an index.
 
     Attributes:

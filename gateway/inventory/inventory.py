@@ -416,8 +416,7 @@ class Inventory:
             self._publish(Batch(self._epoch, self._sequence, tuple(records)))
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSettings:
+class BatchSettings(msgspec.Struct, frozen=True):
     """The settings of slices.
 
     Attributes:

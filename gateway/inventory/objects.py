@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
@@ -25,8 +24,7 @@ NONE_LOST: Final[Mapping[int, FeedValue]] = MappingProxyType({})
 """Of an object all of whose counters have a value, or never had one."""
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(msgspec.Struct):
     """An object in the inventory.
 
     Attributes:
@@ -41,7 +39,7 @@ class Entry:
     class_record: ClassRecord
     generation: int
     provisional: bool = False
-    lost_counters: Mapping[int, FeedValue] = field(default_factory=lambda: NONE_LOST)
+    lost_counters: Mapping[int, FeedValue] = msgspec.field(default_factory=lambda: NONE_LOST)
 
     @property
     def key(self) -> ClassKey:
@@ -94,8 +92,7 @@ class Entry:
         self.lost_counters = {p: v for p, v in lost.items() if p not in update.values} or NONE_LOST
 
 
-@dataclass(slots=True)
-class Touched:
+class Touched(msgspec.Struct):
     """Objects that one message body reported or ended, for evaluation when it is applied.
 
     Attributes:
@@ -103,8 +100,8 @@ class Touched:
         ended: the ended objects in order; some may live again.
     """
 
-    reported: dict[int, Entry] = field(default_factory=dict)
-    ended: list[ObjectLink] = field(default_factory=list)
+    reported: dict[int, Entry] = msgspec.field(default_factory=dict)
+    ended: list[ObjectLink] = msgspec.field(default_factory=list)
 
     def clear(self) -> None:
         """Remove all of them."""
@@ -427,8 +424,7 @@ class EndedObjects:
             del self._links[native_id]
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """A waiting object: its report, generation of the resync, time of entry, and missing targets."""
 
     seen: ObjectSeen

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from gateway.inventory.classes import ClassRegistry
 from gateway.mapping.rules import IdentityRule
@@ -53,8 +54,7 @@ _LOST: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 _PASSES: Final = (ClassLearned, EventLearned, SourceStateSeen)
 
 
-@dataclass(slots=True)
-class Peer:
+class Peer(msgspec.Struct):
     """What objects of one class show of the peer.
 
     Attributes:
@@ -63,9 +63,9 @@ class Peer:
         agents: the agents that reported these objects.
     """
 
-    ids: set[str] = field(default_factory=set)
-    places: set[str] = field(default_factory=set)
-    agents: set[str] = field(default_factory=set)
+    ids: set[str] = msgspec.field(default_factory=set)
+    places: set[str] = msgspec.field(default_factory=set)
+    agents: set[str] = msgspec.field(default_factory=set)
 
     def __str__(self) -> str:
         places = f" at {', '.join(sorted(self.places))}" if self.places else ""

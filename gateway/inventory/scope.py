@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gateway.feed.records import Record
 from gateway.inventory.classes import ClassRegistry
@@ -15,8 +16,7 @@ _ALARM_SERIES = "gateway:alarm"
 _END_SERIES = "gateway:end"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceIdentity:
+class SourceIdentity(msgspec.Struct, frozen=True):
     """The identity of a source, by configuration and state folder.
 
     Attributes:
@@ -87,8 +87,7 @@ class IdAllocator:
         return self._index.own_number(_END_SERIES)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceScope:
+class SourceScope(msgspec.Struct, frozen=True):
     """The shared objects that each part is given when it is constructed.
 
     Attributes:
@@ -104,8 +103,8 @@ class SourceScope:
     classes: ClassRegistry
     index: InstanceIndex
     ids: IdAllocator
-    counters: Counter[str] = field(default_factory=Counter)
-    records: list[Record] = field(default_factory=list)
+    counters: Counter[str] = msgspec.field(default_factory=Counter)
+    records: list[Record] = msgspec.field(default_factory=list)
 
     @property
     def number(self) -> int:
