@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from gateway.model.operations import Principal
 from gateway.snmp import ber, message
@@ -29,8 +30,7 @@ LARGEST_DATAGRAM = 65_507
 _NO_VALUE = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """The rights of a client.
 
     Args:
@@ -58,8 +58,7 @@ They are a PDU here, and a datagram where the message is around it.
 NO_SENDER: Final[Sender] = ("", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Bounds of one exchange.
 
     Args:

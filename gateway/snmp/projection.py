@@ -7,7 +7,6 @@ objects are fresh. Changes of many rows are made in slices, so that requests are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -67,8 +66,7 @@ _OF_SOURCES = frozenset({"sourceDown", "classNotReadable"})
 """The alarm that the core raises for a source that is down: it is fresh while the source is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectionSettings:
+class ProjectionSettings(msgspec.Struct, frozen=True):
     """The settings of a projection.
 
     Attributes:
@@ -84,7 +82,7 @@ class ProjectionSettings:
     registries: tuple[OidRegistry, ...]
     serve_stale_for: int
     version: str
-    history: HistoryLimits = field(default_factory=HistoryLimits)
+    history: HistoryLimits = msgspec.field(default_factory=HistoryLimits)
     receivers: tuple[str, ...] = ()
 
 

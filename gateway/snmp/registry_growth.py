@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from gateway.model.schema import Argument, ClassSchema, Element, EventSchema
 from gateway.snmp.oid_registry import (
     FIRST_ELEMENT_COLUMN,
@@ -129,8 +131,7 @@ def revised(registry: OidRegistry, today: dt.date, **entries: object) -> OidRegi
     return OidRegistry(**{**dict(registry), **entries, "revisions": revisions})
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     """A column that some version of the class needs."""
 
     element: Element

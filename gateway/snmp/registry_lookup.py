@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
+
+import msgspec
 
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.snmp.cells import date_of
@@ -12,12 +13,11 @@ from gateway.snmp.oid_registry import ClassEntry, EventEntry, OidRegistry
 from gateway.snmp.registry_growth import RegistryFullError, extend, extend_events
 
 
-@dataclass(frozen=True, slots=True)
-class SeenSchemas:
+class SeenSchemas(msgspec.Struct, frozen=True):
     """The schemas received in this run that no shipped registry knows, by ``package:name``."""
 
-    classes: Mapping[str, ClassSchema] = field(default_factory=dict)
-    events: Mapping[str, EventSchema] = field(default_factory=dict)
+    classes: Mapping[str, ClassSchema] = msgspec.field(default_factory=dict)
+    events: Mapping[str, EventSchema] = msgspec.field(default_factory=dict)
 
 
 SaveProvisional: TypeAlias = Callable[[OidRegistry, SeenSchemas], None]

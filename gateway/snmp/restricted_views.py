@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from gateway.feed.access import GATEWAY_NAME, AccessTables, OperationShown
 from gateway.feed.cleared import shown_alarm
 from gateway.feed.latest import HistoryLimits
@@ -103,8 +105,7 @@ class _Principal:
     operations: Operations | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ViewSettings:
+class ViewSettings(msgspec.Struct, frozen=True):
     """What views need to make their tables.
 
     Attributes:

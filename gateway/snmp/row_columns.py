@@ -7,7 +7,8 @@ writes the clauses, and the projection fills the cells.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+import msgspec
 
 
 class RowColumn(enum.IntEnum):
@@ -34,8 +35,7 @@ class RowLifetime(enum.IntEnum):
     TRANSIENT = 2
 
 
-@dataclass(frozen=True, slots=True)
-class RowColumnText:
+class RowColumnText(msgspec.Struct, frozen=True):
     """The text of a gateway's column in a MIB module; ``{label}`` in the description is the class."""
 
     suffix: str

@@ -7,8 +7,9 @@ none, the module itself.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import CAPABILITIES, MODULE, PACKAGE_CAPABILITIES, CapabilitiesNumber
@@ -20,8 +21,7 @@ _MIB_2: Final[Oid] = (1, 3, 6, 1, 2, 1)
 _SNMP_MODULES: Final[Oid] = (1, 3, 6, 1, 6, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class StandardModule:
+class StandardModule(msgspec.Struct, frozen=True):
     """A standard module that the agent may serve a part of.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -109,8 +109,7 @@ Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
 """Asks the core (`gateway.feed.client.FeedLink.ask`); never raises for faults of the connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class SetSettings:
+class SetSettings(msgspec.Struct, frozen=True):
     """The settings of SETs.
 
     Attributes:
@@ -124,8 +123,7 @@ class SetSettings:
     seen: Callable[[str], ManagedObjects] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SetResult:
+class SetResult(msgspec.Struct, frozen=True):
     """The outcome of a SET request.
 
     Attributes:
@@ -143,18 +141,16 @@ class _RefusedError(Exception):
         super().__init__(status, index)
 
 
-@dataclass(slots=True)
-class _ObjectChange:
+class _ObjectChange(msgspec.Struct):
     """The change of one object by a SET: values by element, and the place of each in the request."""
 
     target: Target
     index: int
-    values: dict[str, FeedValue | None] = field(default_factory=dict)
-    indexes: dict[str, int] = field(default_factory=dict)
+    values: dict[str, FeedValue | None] = msgspec.field(default_factory=dict)
+    indexes: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(msgspec.Struct, frozen=True):
     """A SET whose syntax is valid; ``serials`` are its assignments to the advisory lock."""
 
     serials: Sequence[Assignment]

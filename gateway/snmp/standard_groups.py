@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import text
@@ -22,8 +24,7 @@ APPLICATION_SERVICES: Final = 72
 """sysServices of a host that offers applications: layers 4 and 7, 2^3 + 2^6."""
 
 
-@dataclass(frozen=True, slots=True)
-class SystemDescription:
+class SystemDescription(msgspec.Struct, frozen=True):
     """The description of this agent; each text is cut to 255 octets of UTF-8.
 
     Args:
@@ -230,8 +231,7 @@ class SnmpCounters:
         return lambda: ber.encode_counter32(getattr(self, name) % _WRAP)
 
 
-@dataclass(slots=True)
-class NotificationCounts:
+class NotificationCounts(msgspec.Struct):
     """Counts of notifications as messages, since the agent's start, over all receivers.
 
     Attributes:
@@ -246,4 +246,4 @@ class NotificationCounts:
     traps: int = 0
     engine_questions: int = 0
     received: int = 0
-    statuses: Counter[int] = field(default_factory=Counter)
+    statuses: Counter[int] = msgspec.field(default_factory=Counter)

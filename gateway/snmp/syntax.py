@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.model.schema import Access, Argument, Element, Kind
 from gateway.model.values import ValueType
@@ -35,8 +36,7 @@ class Syntax(enum.Enum):
     UUID = "uuid"
 
 
-@dataclass(frozen=True, slots=True)
-class SmiType:
+class SmiType(msgspec.Struct, frozen=True):
     """The contents of a SYNTAX clause: a type, the module that defines it, and its fixed size or range."""
 
     name: str
@@ -147,8 +147,7 @@ _NARROW_BITS = 32
 _DURATION_BITS = 64  # nanoseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """The form of an element, which distinguishes columns of one name.
 
     ``unit`` is set only where a duration or time is counted in a unit that the mapping names.

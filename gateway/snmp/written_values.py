@@ -12,9 +12,10 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 from uuid import UUID
+
+import msgspec
 
 from gateway.escapes import unescaped
 from gateway.feed.values import FeedValue, ObjectLink, TextValueError, value_from_text
@@ -37,8 +38,7 @@ from gateway.snmp.syntax import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True):
     """One variable binding of a SET.
 
     Attributes:
@@ -52,8 +52,7 @@ class Assignment:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(msgspec.Struct, frozen=True):
     """The error of a SET: error-status of `gateway.snmp.message`, as of v2c, and error-index."""
 
     status: int

@@ -6,8 +6,10 @@ The order of checks is that of RFC 3416 section 4.2.5; the order of the variable
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from gateway.escapes import unescaped
 from gateway.snmp import ber, message
@@ -47,8 +49,7 @@ _MAX_METHOD_OCTETS: Final = 255
 ColumnValue: TypeAlias = "Oid | int | str | RowStatus | ValueSyntaxNumber"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """A variable binding that is valid by itself.
 
     Attributes:
@@ -225,8 +226,7 @@ _ARGUMENT_COLUMNS: Final[_Columns] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(msgspec.Struct, frozen=True):
     """A table: its writable columns, and the number of strings in its index."""
 
     entry: Oid
@@ -255,12 +255,11 @@ _ARGUMENT_FIELDS: Final = {
 _STATUS: Final = "status"
 
 
-@dataclass(slots=True)
-class RowChange:
+class RowChange(msgspec.Struct):
     """The change of one row by a SET: fields of `Command` or `Argument` by name, and the place of each."""
 
-    fields: dict[str, Any] = field(default_factory=dict)
-    indexes: dict[str, int] = field(default_factory=dict)
+    fields: dict[str, Any] = msgspec.field(default_factory=dict)
+    indexes: dict[str, int] = msgspec.field(default_factory=dict)
 
     @property
     def action(self) -> RowStatus | None:
@@ -293,12 +292,11 @@ class RowChange:
         self.indexes.setdefault(name, wanted.index)
 
 
-@dataclass(slots=True)
-class CommandChange:
+class CommandChange(msgspec.Struct):
     """The change of one command by a SET."""
 
-    command: RowChange = field(default_factory=RowChange)
-    arguments: dict[str, RowChange] = field(default_factory=dict)
+    command: RowChange = msgspec.field(default_factory=RowChange)
+    arguments: dict[str, RowChange] = msgspec.field(default_factory=dict)
 
     @property
     def rows(self) -> Iterator[RowChange]:

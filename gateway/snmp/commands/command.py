@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from gateway.escapes import unescaped
 from gateway.feed.client import refused_request
 from gateway.feed.operations import FrontEndRefusal, InvokeMethod, OperationRequest
@@ -280,8 +282,7 @@ class NotSubmittedError(Exception):
         super().__init__(text)
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedCommand:
+class DescribedCommand(msgspec.Struct, frozen=True):
     """The parts of the schema that are about a command.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -60,8 +60,7 @@ Submit = Callable[[int, OperationRequest], None]
 """Asks the core for an operation; its answer goes to `CommandTable.answered` with the same number."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLimits:
+class CommandLimits(msgspec.Struct, frozen=True):
     """Bounds of the table.
 
     Attributes:
@@ -73,8 +72,7 @@ class CommandLimits:
     keep: int
 
 
-@dataclass(slots=True)
-class CommandHealth:
+class CommandHealth(msgspec.Struct):
     """The counts of commands.
 
     Attributes:
@@ -85,7 +83,7 @@ class CommandHealth:
 
     rows: int = 0
     running: int = 0
-    ended: Counter[Outcome] = field(default_factory=Counter)
+    ended: Counter[Outcome] = msgspec.field(default_factory=Counter)
 
 
 class CommandTable:

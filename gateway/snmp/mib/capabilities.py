@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.snmp.fixed_mib import PACKAGE_CAPABILITIES, CapabilitiesNumber
 from gateway.snmp.mib.clauses import definition, imports, listed, quoted
@@ -38,8 +39,7 @@ _NO_USERS: Final = "Users and their keys are added and removed on the gateway's 
 _NOT_KNOWN: Final = "Sources do not report it."
 
 
-@dataclass(frozen=True, slots=True)
-class _Statement:
+class _Statement(msgspec.Struct, frozen=True):
     """What is supported of one module: groups, and objects that are less than the module wants.
 
     ``has_text`` is whether users have the text of the module: without it the clauses could not be compiled.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.model.schema import Access, ClassSchema, Element, EventSchema, Kind
 from gateway.model.values import ValueType
@@ -152,8 +153,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnText:
+class ColumnText(msgspec.Struct, frozen=True):
     """One column as a module defines it.
 
     Attributes:

@@ -9,11 +9,11 @@ import shutil
 import subprocess
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from pysmi.codegen import PySnmpCodeGen
 from pysmi.compiler import MibCompiler
 from pysmi.error import PySmiError
@@ -34,8 +34,7 @@ _SMILINT_LINE = re.compile(r"^(?P<file>.*?):(?P<line>\d+): (?P<text>.*)$")
 _GOOD_STATES = frozenset({"compiled", "untouched"})
 
 
-@dataclass(frozen=True, slots=True)
-class LintComplaint:
+class LintComplaint(msgspec.Struct, frozen=True):
     """A complaint of a tool about a file; ``line`` is 0 where it names none."""
 
     tool: str

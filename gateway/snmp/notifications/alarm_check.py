@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gateway.model.times import SECOND
 from gateway.snmp.notifications.notification import ActiveAlarms, Condition
@@ -37,8 +39,7 @@ class Ended:
     condition: Condition
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True):
     """A condition that is active, and not raised at a receiver."""
 
     receiver: str
@@ -50,12 +51,11 @@ Difference: TypeAlias = Ended | Begun
 _AlarmsOfSources: TypeAlias = Mapping[str, ActiveAlarms]
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(msgspec.Struct):
     """The differences that one check has found."""
 
-    ended: set[Condition] = field(default_factory=set)
-    begun: set[tuple[str, Condition]] = field(default_factory=set)
+    ended: set[Condition] = msgspec.field(default_factory=set)
+    begun: set[tuple[str, Condition]] = msgspec.field(default_factory=set)
 
 
 class AlarmCheck:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import SourceState
@@ -60,8 +61,7 @@ _NOTHING: Mapping[Syntax, bytes] = {
 """The values that stand for an absent one, by syntax; a TruthValue has none and is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoundEvent:
+class BoundEvent(msgspec.Struct, frozen=True):
     """One version of an event with the encoders of its arguments.
 
     Attributes:

@@ -6,8 +6,9 @@ import bisect
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
+
+import msgspec
 
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
@@ -212,8 +213,7 @@ WINDOW: Final = 16
 """The maximum number of unanswered informs to one receiver, unless the configuration has another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(msgspec.Struct, frozen=True):
     """A notification that is not sent any more; ``perhaps_sent`` if the receiver may have got it."""
 
     waiting: Waiting
@@ -322,8 +322,7 @@ class TrapDelivery:
         return tuple(sorted(self._queue, key=lambda waiting: waiting.number))
 
 
-@dataclass(slots=True)
-class _Unanswered:
+class _Unanswered(msgspec.Struct):
     waiting: Waiting
     tries: int
     due: int

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from gateway.snmp.notifications.receiver import Address, zone_of
 
 
@@ -52,8 +54,7 @@ def look_up(address: Address, flags: int = 0) -> list[SocketAddress]:
     return [SocketAddress(family, where) for family, _, _, _, where in found]
 
 
-@dataclass(frozen=True, slots=True)
-class LookupTimes:
+class LookupTimes(msgspec.Struct, frozen=True):
     """When names are looked up, in seconds.
 
     Attributes:

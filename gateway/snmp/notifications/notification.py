@@ -25,8 +25,7 @@ from gateway.snmp.registry_lookup import OidRegistries
 from gateway.snmp.tables.classes import ClassTables
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveAlarms:
+class ActiveAlarms(msgspec.Struct, frozen=True):
     """The active alarms of one source.
 
     Attributes:

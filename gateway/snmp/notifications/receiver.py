@@ -109,8 +109,7 @@ class Target:
         return len(self.community) if self.secured is None else OVERHEAD
 
 
-@dataclass(frozen=True, slots=True)
-class TargetHealth:
+class TargetHealth(msgspec.Struct, frozen=True):
     """The state of a receiver; counters are since the start of the SNMP agent.
 
     Attributes:

@@ -62,8 +62,7 @@ class SendResult(enum.Enum):
     """The system refused the datagram, and would refuse it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class SenderSettings:
+class SenderSettings(msgspec.Struct, frozen=True):
     """The settings of a sender.
 
     Attributes:

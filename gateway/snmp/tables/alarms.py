@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from gateway.feed.records import AlarmRecord
 from gateway.model.observations import Severity
@@ -23,8 +24,7 @@ IsStale: TypeAlias = Callable[[AlarmRecord, int], bool]
 """Returns whether it is unknown if an alarm, last contained in a snapshot of that number, is still active."""
 
 
-@dataclass(slots=True)
-class _Alarm:
+class _Alarm(msgspec.Struct):
     """One row: the record that it shows, and the last snapshot that contained it."""
 
     record: AlarmRecord

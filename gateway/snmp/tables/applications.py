@@ -10,8 +10,9 @@ import datetime as dt
 import enum
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.feed.records import SourceRecord
 from gateway.model.observations import SourceState
@@ -74,8 +75,7 @@ _MOST_NODES: Final = 100
 _WRAP: Final = 1 << 32
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationSettings:
+class ApplicationSettings(msgspec.Struct, frozen=True):
     """What the configuration says about a source as an application.
 
     Attributes:
@@ -87,8 +87,7 @@ class ApplicationSettings:
     lists_all_connections: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
+class _Origin(msgspec.Struct, frozen=True):
     """Where a package has what is said of a broker as a whole: elements of a class of brokers or nodes."""
 
     package: str
@@ -105,8 +104,7 @@ _ORIGINS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
+class _Columns(msgspec.Struct, frozen=True):
     """The OIDs of the columns of an `_Origin`; empty for those that it lacks."""
 
     version: Oid

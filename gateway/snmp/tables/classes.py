@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import msgspec
+
 from gateway.feed.values import ObjectLink
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.snmp import ber
@@ -21,8 +23,7 @@ _INDEX: Final = 2  # source and row
 _COLUMN_AND_INDEX: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """The object to whose row an instance belongs.
 
     Attributes:

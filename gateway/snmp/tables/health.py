@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.feed.cleared import COUNTERS_OF_ALL
 from gateway.feed.records import EventLogRecord, EventLogState, SourceRecord
@@ -43,8 +44,7 @@ _TICK_NANOSECONDS = 10_000_000
 _MAX_TICKS = 0xFFFF_FFFF
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCounts:
+class ShownCounts(msgspec.Struct, frozen=True):
     """The numbers of sources, rows, classes, elements and events, shown and not shown."""
 
     sources: int = 0

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from gateway.feed.access import Vector
 from gateway.feed.freshness import Freshness, Group
 from gateway.feed.records import Lifetime, ObjectRecord, UpdateRecord
@@ -48,8 +50,7 @@ _SUMMED_SYNTAXES = frozenset({Syntax.COUNTER64, Syntax.GAUGE32, Syntax.GAUGE64})
 _SUMMED_KINDS = frozenset({Kind.COUNTER, Kind.GAUGE})
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(msgspec.Struct, frozen=True):
     """One version of a class with the writers of its columns.
 
     Attributes:

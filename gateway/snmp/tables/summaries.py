@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
 
+import msgspec
+
 from gateway.feed.freshness import Freshness
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
@@ -20,8 +22,7 @@ from gateway.snmp.store import Store
 from gateway.snmp.syntax import gauge32_unit
 
 
-@dataclass(frozen=True, slots=True)
-class SummedColumn:
+class SummedColumn(msgspec.Struct, frozen=True):
     """A column whose values can be summed: a statistic that is a counter or gauge."""
 
     column: int

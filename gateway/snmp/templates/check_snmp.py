@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.snmp.ber import dotted
 from gateway.snmp.templates.credentials import User
@@ -28,8 +29,7 @@ _FRONT = f'$USER1$/check_snmp -H "$HOSTADDRESS$" -p "$_HOSTSNMP_PORT$" -t {_SECO
 _COMMUNITY = '-P 2c -C "$_HOSTSNMP_COMMUNITY$"'
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
+class _Check(msgspec.Struct, frozen=True):
     """A check of a number: the thresholds of a warning and of a critical state; empty for none."""
 
     name: str
@@ -55,8 +55,7 @@ _CHECKS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Checks:
+class _Checks(msgspec.Struct, frozen=True):
     """The checks with the OIDs of a gateway: those of scalars, and that of the state of a source."""
 
     scalars: tuple[tuple[_Check, str], ...]

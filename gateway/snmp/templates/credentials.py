@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 AUTHENTICATION_WORD: Final = "AUTHENTICATION-PASSPHRASE"
 PRIVACY_WORD: Final = "PRIVACY-PASSPHRASE"
 """The words that stand in the places of a user's passphrases."""
@@ -21,8 +23,7 @@ class Community:
     community: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """A user of version 3.
 
     Attributes:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
+import msgspec
+
 from gateway.feed.freshness import Freshness
 from gateway.mapping.rules import AlarmRule
 from gateway.model.observations import Severity
@@ -49,8 +51,7 @@ class Reading(enum.Enum):
     TEXT = "a number as text"
 
 
-@dataclass(frozen=True, slots=True)
-class Monitored:
+class Monitored(msgspec.Struct, frozen=True):
     """An object type whose value is a number.
 
     Attributes:
@@ -71,8 +72,7 @@ class Monitored:
     alarms: tuple[tuple[int, Severity], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(msgspec.Struct, frozen=True):
     """A text that names the rows of a table.
 
     Attributes:

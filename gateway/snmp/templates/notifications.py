@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.mapping.rules import EventRule
 from gateway.model.observations import Severity
@@ -58,8 +59,7 @@ _NOTIFICATION = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MonitoredNotification:
+class MonitoredNotification(msgspec.Struct, frozen=True):
     """A notification that the gateway sends.
 
     Attributes:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.snmp.ber import Oid
 
@@ -33,8 +34,7 @@ MIN_PASSPHRASE: Final = 8
 _EXPANDED: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticationProtocol:
+class AuthenticationProtocol(msgspec.Struct, frozen=True):
     """An authentication protocol.
 
     Attributes:
@@ -61,8 +61,7 @@ class Extension(enum.Enum):
     REEDER = "reeder"
 
 
-@dataclass(frozen=True, slots=True)
-class PrivacyProtocol:
+class PrivacyProtocol(msgspec.Struct, frozen=True):
     """A privacy protocol.
 
     Attributes:

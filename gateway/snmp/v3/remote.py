@@ -9,8 +9,9 @@ boots and time 0, and the report that answers it brings the right ones.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
+
+import msgspec
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
@@ -69,8 +70,7 @@ class UserAt(Protocol):
         """Return the user with keys for an engine."""
 
 
-@dataclass(slots=True)
-class _RemoteClock:
+class _RemoteClock(msgspec.Struct):
     """Boots and time of the remote engine, as last authenticated (RFC 3414 section 2.3)."""
 
     boots: int = 0

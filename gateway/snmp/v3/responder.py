@@ -7,8 +7,9 @@ not authenticated, of a user who has to be, causes a report or an error at most.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from gateway.feed.guesses import Guesses
 from gateway.snmp import ber, message
@@ -39,8 +40,7 @@ _CONFIRMED: Final = frozenset({message.GET, message.GET_NEXT, message.GET_BULK, 
 """The PDUs that are answered: only these are answered with a report (RFC 3412 section 6.4)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Version3:
+class Version3(msgspec.Struct, frozen=True):
     """What an agent of version 3 needs.
 
     Attributes:
