@@ -14,6 +14,7 @@ from gateway.demo.snmp_commands import TrapReceiver
 from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.session import Send
 from gateway.model.observations import Severity
+from tests.all_dialects.alike_agent import AlikeAgent
 from tests.all_dialects.qpid_broker import QpidBroker
 from tests.components.am01_agent import Am01Agent
 from tests.components.amqp_peer import AmqpPeer
@@ -50,14 +51,17 @@ class Peers:
 
 
 @asynccontextmanager
-async def peers(broker: PrivateBroker, for_qpid: str, for_cellar: str, folder: Path) -> AsyncIterator[Peers]:
+async def peers(
+    broker: PrivateBroker, for_qpid: str, for_cellar: str, for_alike: str, folder: Path
+) -> AsyncIterator[Peers]:
     """Provide the peers, which live until the context ends; each agent has a virtual host of its own."""
     qpid = QpidBroker(broker, for_qpid)
     cellar = Am01Agent(broker, for_cellar, Revision.DESIGN_NOTES)
     cellar.put(1)
+    alike = AlikeAgent(broker, for_alike)
     traps = await TrapReceiver.start(folder, free_udp_port(), TRAPS)
     async with open_amq() as (openamq, on_the_wire):
-        running = [asyncio.create_task(each.run()) for each in (qpid, cellar)]
+        running = [asyncio.create_task(each.run()) for each in (qpid, cellar, alike)]
         try:
             yield Peers(openamq, on_the_wire, qpid, cellar, traps)
         finally:

@@ -22,7 +22,14 @@ from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import wait_until
 
-SOURCES: Final = {"rabbitmq": "rabbitmq", "qpid": "qmf", "cellar": "am01", "openamq": "cml", "plant": "ami"}
+SOURCES: Final = {
+    "rabbitmq": "rabbitmq",
+    "qpid": "qmf",
+    "alike": "qmf",
+    "cellar": "am01",
+    "openamq": "cml",
+    "plant": "ami",
+}
 """The names and kinds of the sources."""
 QUEUE: Final = "side-by-side"
 """A queue of the RabbitMQ; it has a name of its own, because other tests have queues there."""
@@ -37,7 +44,7 @@ class Scene(OperatedGateway):
         site: the gateway's folder.
         peers: on an event loop of their own.
         shop: the virtual host of the RabbitMQ in which queues are.
-        jmx_port: of the gateway; so is `ami_port`, for applications.
+        jmx_port: of the gateway; so are `ami_port`, for applications, and `page_port`, of the metrics.
         application: that speaks AMI.
     """
 
@@ -49,6 +56,7 @@ class Scene(OperatedGateway):
     shop: VirtualHost
     jmx_port: int
     ami_port: int
+    page_port: int
     application: Application = field(init=False)
     _running: ExitStack = field(default_factory=ExitStack, repr=False)
 
@@ -104,11 +112,13 @@ def scene(broker: PrivateBroker, folder: Path) -> Iterator[Scene]:
     site = new_site(folder)
     (folder / "plant.yaml").write_text(MAPPING, encoding="utf-8")
     with ExitStack() as stack:
-        shop, for_qpid, for_cellar = (stack.enter_context(new_virtual_host(broker)) for _ in range(3))
-        living = partial(peers, broker, for_qpid.name, for_cellar.name, folder / "traps")
+        shop, for_qpid, for_cellar, for_alike = (
+            stack.enter_context(new_virtual_host(broker)) for _ in range(4)
+        )
+        living = partial(peers, broker, for_qpid.name, for_cellar.name, for_alike.name, folder / "traps")
         beside = stack.enter_context(background(living))
-        there = Scene(site, beside, shop, free_tcp_port(), free_tcp_port())
-        _configure(there, broker, for_qpid, for_cellar)
+        there = Scene(site, beside, shop, free_tcp_port(), free_tcp_port(), free_tcp_port())
+        _configure(there, broker, for_qpid, for_cellar, for_alike)
         _declare(shop)
         stack.callback(there.end)
         there.start()
@@ -116,7 +126,13 @@ def scene(broker: PrivateBroker, folder: Path) -> Iterator[Scene]:
         yield there
 
 
-def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_cellar: VirtualHost) -> None:
+def _configure(
+    there: Scene,
+    broker: PrivateBroker,
+    for_qpid: VirtualHost,
+    for_cellar: VirtualHost,
+    for_alike: VirtualHost,
+) -> None:
     user = broker.administrator
     amqp = f"amqp://127.0.0.1:{broker.ports.amqp}"
     account = {"user": user.name, "password": there.site.secret(user.password)}
@@ -136,6 +152,12 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_c
             "trusted_users": [user.name],
             "heartbeat": "5s",
             "durable": {"expires": "1min"},
+        },
+        "alike": {
+            "kind": "qmf",
+            "amqp": {"url": amqp, "vhost": for_alike.name, **account},
+            "trusted_users": [user.name],
+            "heartbeat": "5s",
         },
         "cellar": {
             "kind": "am01",
@@ -179,6 +201,11 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_c
             "enabled": True,
             "listen": f"127.0.0.1:{there.jmx_port}",
             "users": {OPERATOR: {}, "monitor": {}},
+        },
+        metrics={
+            "enabled": True,
+            "listen": f"127.0.0.1:{there.page_port}",
+            "objects": {"classes": {classes: ["*"] for classes in ("p1:*", "P1:*")}},
         },
         policy={"principals": {"*": ["everything"]}},
         operations={"allow": [allowed], "deadline": "1min"},

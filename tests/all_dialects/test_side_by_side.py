@@ -9,18 +9,22 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.config.files import load_configuration
 from gateway.links.capture_reading import captured_files
 from gateway.mapping.files import load_mappings
 from gateway.mapping.rules import Mapping as MappingFile
+from gateway.prometheus.objects import NAME_TAKEN
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.sources.replaying import replayed
+from tests.all_dialects.alike_agent import OBJECT, THING, VALUES
 from tests.all_dialects.scene import APPLICATION, QUEUE, SOURCES, Scene
 from tests.analytics.conftest import SMALL
 from tests.components.jmx_client import JmxClient, JmxClientError
 from tests.components.open_amq import BROKER, CONFIG
 from tests.components.operated_gateway import OPERATOR
+from tests.components.pages import served_page
 from tests.components.waiting import eventually, until, wait_until
 from tests.hypothesis_profiles import PROVING
 
@@ -71,6 +75,49 @@ def test_all_are_rows_of_one_tree(there: Scene) -> None:
         assert shown[1] >= names
     for table in ("rmqQueue", "qpidQueue", "siteCellarVat", "oamqQueue", "siteAmiTank"):
         there.all_are(f"{table}RowStale", "false")
+
+
+async def test_names_that_are_alike_stay_apart(there: Scene, java: JmxClient) -> None:
+    """Each element has its own name and value in every front end; the page counts what it leaves out."""
+    elements = [(name, element) for name, values in VALUES.items() for element in values]
+    columns = {}
+    for name, element in elements:
+        (document,) = there.documents("explain", f"{name}.{element}")
+        (column,) = (one for one in document["meanings"] if (one["class"], one["kind"]) == (name, "element"))
+        columns[name, element] = str(column["descriptor"])
+    assert len({column.lower() for column in columns.values()}) == len(elements)
+    for name, values in VALUES.items():
+        assert there.shown(f"alike/{name}/{OBJECT}")["values"] == {"name": OBJECT, **values}
+        for element, value in values.items():
+            assert list(there.walk(columns[name, element]).values()) == [str(value)]
+        package, _, of_type = name.partition(":")
+        shown = await java.read(await bean(java, f"source=alike,package={package},type={of_type}"))
+        numbers = {each: one.value for each, one in shown.items() if one.value in values.values()}
+        assert sorted(numbers.values()) == sorted(values.values())
+        assert len({each.lower() for each in numbers}) == len(values)
+    logged = there.ask_log(
+        """SELECT package, class, "values" FROM log
+        WHERE source = 'alike' AND kind IN ('create', 'snapshot')"""
+    )
+    assert {f"{one['package']}:{one['class']}": json.loads(one["values"]) for one in logged} == {
+        name: {"name": OBJECT, **values} for name, values in VALUES.items()
+    }
+
+    def page() -> dict[str, list[tuple[dict[str, str], float]]]:
+        served = served_page(f"http://127.0.0.1:{there.page_port}/metrics/objects").text
+        samples = [one for family in text_string_to_metric_families(served) for one in family.samples]
+        found: dict[str, list[tuple[dict[str, str], float]]] = {}
+        for one in samples:
+            found.setdefault(one.name, []).append((one.labels, one.value))
+        return found
+
+    wait_until(lambda: "amqp_p1_thing_depth" in page(), "the page has them")
+    of_alike = {
+        name: [value for _, value in of] for name, of in page().items() if name.startswith("amqp_p1_")
+    }
+    assert of_alike == {"amqp_p1_thing_depth": [11], "amqp_p1_thing_depth_2": [15], "amqp_p1_thing_a_b": [13]}
+    taken = {labels["class"]: value for labels, value in page()[NAME_TAKEN] if labels["what"] == "element"}
+    assert taken == {THING: 2, "p1:Thing": 1, "P1:thing": 1}
 
 
 async def test_all_are_mbeans_of_one_virtual_machine(java: JmxClient) -> None:
