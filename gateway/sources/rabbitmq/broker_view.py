@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from gateway.mapping.paths import Json, text_at
 from gateway.model.values import Value, Values
@@ -40,6 +41,7 @@ from gateway.sources.rabbitmq.node_counters import NodeCounters
 from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject, listing_lag
 from gateway.sources.rabbitmq.object_names import (
     PROOF,
+    ByteName,
     ByteNames,
     ObjectName,
     Processes,
@@ -57,6 +59,8 @@ WITHIN_VIRTUAL_HOST = frozenset({"queue", "exchange"})
 """Classes whose listings omit virtual hosts that may not be read. Connections are shown of all."""
 _CONTENTS = WITHIN_VIRTUAL_HOST | FORWARDERS
 """Classes of which what is known of a virtual host ends, or is hidden, with it."""
+_WITH_HOST_AND_NAME = ("queue", "exchange", "policy")
+"""Classes whose objects have the name that a client chose in a virtual host."""
 _FILTERED = _CONTENTS | {"binding"}
 _WITH_NODES = WITHIN_VIRTUAL_HOST | {"connection"}
 """Classes of which objects end with a node: those that are not durable, and connections."""
@@ -275,7 +279,6 @@ class BrokerView:
         """Apply a deletion event."""
         name = event.name
         self.without_event.reported(name)
-        self.byte_names.forget(name.leaf)
         inside: list[Change] = []
         if name.class_name == "vhost":
             self.hosts.forget(name.leaf)
@@ -290,7 +293,21 @@ class BrokerView:
         elif (shovel := shovel_of(name)) is not None:
             self._forwarders.shovel_deleted(shovel)
             inside = self.known.deleted(shovel, event.time, now)
-        return inside + self.known.deleted(name, event.time, now)
+        changes = inside + self.known.deleted(name, event.time, now)
+        if isinstance(name.leaf, ByteName) and not self._is_used(name.leaf):
+            self.byte_names.forget(name.leaf)
+        return changes
+
+    def _is_used(self, leaf: ByteName) -> bool:
+        """Return whether an object still has a name: others in virtual hosts, or of other classes, may."""
+        hosts = [known.name.leaf for known in self.known.of_class("vhost")]
+        inside = (ObjectName(kind, (host, leaf)) for kind in _WITH_HOST_AND_NAME for host in hosts)
+        alone = (ObjectName(kind, (leaf,)) for kind in ("vhost", "user"))
+        return any(
+            self.known.get(one) is not None or self.known.remembered(one) is not None
+            for one in chain(alone, inside)
+            if one.class_name in self._readers
+        )
 
     def name_of(self, class_name: str, document: Json) -> ObjectName | None:
         """Return the name of the object of a class in a document; ``None`` if it has none."""

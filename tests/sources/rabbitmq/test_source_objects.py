@@ -453,6 +453,26 @@ def test_after_a_standstill_events_of_that_time_come_before_listings() -> None:
     assert [one for one in later if isinstance(one, ListingRequest) and one.class_name == "queue"]
 
 
+def test_a_name_that_is_no_utf8_is_kept_while_another_object_has_it() -> None:
+    """The end of a namesake in another virtual host, or of another class, is not its own."""
+    shop = world()
+    shop.broker.add_vhost("other")
+    shop.run(60)
+    for host in ("/", "other"):
+        shop.queue_created(b"caf\xe9", vhost=host)  # type: ignore[arg-type]
+    shop.event("exchange.created", vhost="/", name=b"caf\xe9", type="direct", durable=True)
+    shop.broker.add_queue("caf\ufffd")
+    shop.run(30)
+    (number,) = (
+        one.number for one in shop.source.known("queue") if one.name.parts[0] == "/" and "x" in one.name.leaf
+    )
+    shop.event("queue.deleted", vhost="other", name=b"caf\xe9")
+    shop.event("exchange.deleted", vhost="/", name=b"caf\xe9")
+    shop.run(60)
+    assert shop.names("queue") == ["//caf\\xe9", "//orders"]
+    assert number in [one.number for one in shop.source.known("queue")]
+
+
 @pytest.mark.parametrize("lists", [True, False])
 def test_a_name_that_is_no_utf8_is_the_same_in_events_and_listings(*, lists: bool) -> None:
     """RabbitMQ 3.10 lists U+FFFD in the place of a byte, 4.x lists nothing."""
