@@ -12,7 +12,7 @@ from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.cli.running_gateway import Asked, with_gateway
 from gateway.config.files import LoadedConfiguration
-from gateway.escapes import unescaped
+from gateway.escapes import printable, unescaped
 from gateway.inventory.instance_file import InstanceIndexError, summary
 from gateway.service.diagnostics.explanation import (
     Explainer,
@@ -66,7 +66,8 @@ def explain(text: str, config: Path | None, *, as_json: bool) -> None:
     if not found:
         raise CommandError(
             ExitCode.NOT_FOUND,
-            f"{text!r} is not known to the gateway or its event log: `amqp-gateway tree` shows all objects",
+            f"'{printable(text)}' is not known to the gateway or its event log: `amqp-gateway tree` shows all"
+            " objects",
         )
 
 

@@ -78,7 +78,7 @@ def refuse_nothing(view: TerminalView, meant: Pattern, text: str) -> None:
     """
     refuse_no_source(view, meant, text)
     if not meant.names_all() and not any(map(meant.fits, view.objects.values())):
-        text = f"no object matches {text!r}: amqp-gateway tree --summary shows the classes that have objects"
+        text = f"no object matches '{printable(text)}': amqp-gateway tree --summary shows what there is"
         raise CommandError(ExitCode.NOT_FOUND, text)
 
 

@@ -8,13 +8,14 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from gateway.escapes import escaped
 from gateway.feed.access import NameGrant, Patterns, fits
 from gateway.policy.rules import RoleSet, Rule, is_named
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The object that a question is about, as rules name it.
+    """The object that a question is about, as rules name it; as a text, on one line.
 
     Attributes:
         source: name of the source.
@@ -29,7 +30,7 @@ class Subject:
     def __str__(self) -> str:
         if not self.object_name and self.class_name.endswith(":"):
             return f"an event of {self.source}"
-        return f"{self.class_name} {self.object_name} of {self.source}"
+        return f"{self.class_name} {escaped(self.object_name)} of {self.source}"
 
 
 class ReadElement(msgspec.Struct, frozen=True):

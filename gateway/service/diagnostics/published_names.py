@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gateway.escapes import escaped, unescaped
+from gateway.escapes import escaped, printable, unescaped
 from gateway.feed.records import Interest
 from gateway.jmx.names import DOMAIN, begins_with_parent, name_of
 from gateway.model.observations import UNREAD
@@ -274,10 +274,14 @@ def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bo
         found = find_object(view, meant, whole=whole)
     except NotOneObjectError as error:
         # A name with a backslash may be written as it is, too; what is gone is not changed by another name.
-        is_gone = whole and error.ended is not None
-        if meant != text and not error.several and not is_gone:
-            return _object_called(view, text, whole=whole)
-        raise _not_one(view, error, whole=whole) from error
+        is_gone = error.ended is not None
+        if meant != text and not error.several and not (whole and is_gone):
+            try:
+                return find_object(view, text, whole=whole)
+            except NotOneObjectError as as_it_is:
+                if not is_gone or as_it_is.several or as_it_is.ended is not None:
+                    error = as_it_is
+        raise _not_one(view, error, text, whole=whole) from error
     if whole and meant != text and any(one is not found for one in find_objects(view, text, whole=True)):
         raise CommandError(
             ExitCode.NOT_FOUND,
@@ -287,18 +291,10 @@ def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bo
     return found
 
 
-def _object_called(view: TerminalView, text: str, *, whole: bool) -> KnownObject:
-    """Return the one object that ``text`` means as it is. Raises ``CommandError`` as `object_of`."""
-    try:
-        return find_object(view, text, whole=whole)
-    except NotOneObjectError as error:
-        raise _not_one(view, error, whole=whole) from error
-
-
-def _not_one(view: TerminalView, error: NotOneObjectError, *, whole: bool) -> CommandError:
+def _not_one(view: TerminalView, error: NotOneObjectError, text: str, *, whole: bool) -> CommandError:
     if not error.several and error.ended is None:
-        _refuse_unread(view, error.text)
-    return CommandError(ExitCode.NOT_FOUND, _complaint(error, whole=whole))
+        _refuse_unread(view, text)
+    return CommandError(ExitCode.NOT_FOUND, _complaint(error, f"'{printable(text)}'", whole=whole))
 
 
 def _refuse_unread(view: TerminalView, text: str) -> None:
@@ -311,7 +307,7 @@ def _refuse_unread(view: TerminalView, text: str) -> None:
     for source in view.sources.values():
         if source.name == name and source.state in UNREAD:
             state = f"{source.state.value}: {source.detail}".removesuffix(": ")
-            complaint = f"source-down: {text!r} is not known yet, and the source {name} is {state}"
+            complaint = f"source-down: '{printable(text)}' is not known yet, and the source {name} is {state}"
             raise CommandError(ExitCode.SOURCE_DOWN, complaint)
 
 
@@ -324,22 +320,20 @@ def by_published_name(view: TerminalView, names: PublishedNames, text: str) -> K
     return None if meaning is None or meaning.row is None else view.objects.get(meaning.row)
 
 
-def _complaint(error: NotOneObjectError, *, whole: bool) -> str:
+def _complaint(error: NotOneObjectError, name: str, *, whole: bool) -> str:
     shown = "".join(f"\n  {escaped(path)}" for path in error.candidates)
     if error.several:
         left = error.several - len(error.candidates)
         more = f"\n  and {left:,} more" if left else ""
-        return f"{error.text!r} means {error.several:,} objects: write more of the name{shown}{more}"
+        return f"{name} means {error.several:,} objects: write more of the name{shown}{more}"
     if error.ended is not None:
         record = error.ended.record
         when = time_text(record.deleted or record.received) if record is not None else None
-        return (
-            f"{error.text!r} is gone: {escaped(error.ended.path)} was deleted{f' at {when}' if when else ''}"
-        )
+        return f"{name} is gone: {escaped(error.ended.path)} was deleted{f' at {when}' if when else ''}"
     if whole and error.candidates:
-        return f"{error.text!r} is no object; write the whole name of what is to be changed{shown}"
+        return f"{name} is no object; write the whole name of what is to be changed{shown}"
     meant = f"; perhaps you mean{shown}" if shown else ": `amqp-gateway tree` shows what there is"
-    return f"{error.text!r} is no object{meant}"
+    return f"{name} is no object{meant}"
 
 
 MODULE_NAME: Final = "AMQP-GATEWAY-MIB"
