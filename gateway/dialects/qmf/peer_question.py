@@ -32,7 +32,7 @@ from gateway.model.times import MILLISECOND
 MOST_QUERIES: Final = 256
 """Queries, each for a class of an agent; what would be more is not requested."""
 MOST_SHOWN: Final = 4_096
-"""Classes and objects that are kept of the answers."""
+"""Classes and objects that are kept of the answers; an answer with more counts as none."""
 MOST_SENT: Final = 16 * MOST_QUERIES
 """Requests after which no answer leads to another one."""
 
@@ -115,7 +115,8 @@ class PeerQuestion:
                 self._unread.add(message.sequence)
                 return [self._send(FetchSchema(message.key), reply_to)]
             case Content() if isinstance(subject, FetchObjects):
-                self._show(self._translator.content(message, 0))
+                if not self._show(self._translator.content(message, 0)):
+                    self._unread.add(message.sequence)
             case CommandComplete() if isinstance(subject, FetchObjects):
                 self._completed(message, subject)
         return []
@@ -132,9 +133,11 @@ class PeerQuestion:
         if isinstance(definition, ClassDefinition) and self._definitions.add(definition):
             self._show(self._translator.learn(definition))
 
-    def _show(self, observation: Observation) -> None:
-        if len(self.shown) < MOST_SHOWN:
+    def _show(self, observation: Observation) -> bool:
+        """Keep an observation; return whether there was room for it."""
+        if has_room := len(self.shown) < MOST_SHOWN:
             self.shown.append(observation)
+        return has_room
 
     def _send(self, subject: Subject, reply_to: str) -> Send:
         self._sequence, self._sent = self._sequence + 1, self._sent + 1

@@ -10,7 +10,7 @@ from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.messages import CommandComplete
-from gateway.dialects.qmf.peer_question import MOST_SENT, PeerQuestion
+from gateway.dialects.qmf.peer_question import MOST_SENT, MOST_SHOWN, PeerQuestion
 from gateway.dialects.session import Delivery, Send
 from gateway.model.observations import ClassLearned, ObjectSeen
 from tests.dialects.qmf.agent_story import POND
@@ -106,3 +106,11 @@ def test_no_answers_lead_to_requests_without_end() -> None:
     answer, _ = served(session, send)
     requests = [one for _ in range(2 * MOST_SENT) for one in question.take(answer)]
     assert len(requests) == MOST_SENT - 1
+
+
+def test_an_agent_with_more_objects_than_are_kept_has_not_shown_all() -> None:
+    session = agent(*(f"t{number}" for number in range(MOST_SHOWN + 1)))
+    question = PeerQuestion(CONFIG, session.definitions, TANKS, 0)
+    converse(question, session)
+    assert len(question.shown) == MOST_SHOWN
+    assert not question.answered
