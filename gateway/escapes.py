@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from collections.abc import Iterable
 from typing import Final
 
 _TOKEN: Final = re.compile(r"\\\\|\\([tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
@@ -60,6 +62,25 @@ def _displayed(found: re.Match[str]) -> str:
 
 def _original(found: re.Match[str]) -> str:
     return found[0].encode("ascii").decode("unicode_escape") if found[1] else found[0]
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """Return a command on one line, as a person types it into bash: names in it may not print."""
+    return " ".join(shlex.quote(word) if word.isprintable() else _ansi_quoted(word) for word in words)
+
+
+def _ansi_quoted(word: str) -> str:
+    """Return a word with bash's escapes, of which those with two digits stand for bytes."""
+    return f"$'{''.join(map(_ansi_escaped, word))}'"
+
+
+def _ansi_escaped(character: str) -> str:
+    if character in "\\'":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004  ASCII, and the first plane
 
 
 def printable_json(text: str) -> str:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 from time import process_time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.escapes import escaped, printable, printable_json, spreadsheet_text, unescaped, without_part
+from gateway.escapes import (
+    escaped,
+    printable,
+    printable_json,
+    shell_line,
+    spreadsheet_text,
+    unescaped,
+    without_part,
+)
 
 texts = st.text(st.characters() | st.sampled_from("\\\\\\\\ntrxuU0123456789abcdef\n\x1b\u202e"), max_size=20)
 
@@ -80,3 +89,14 @@ def test_a_run_of_backslashes_takes_linear_time() -> None:
     assert printable(f"{text}a\n") == f"{text}a\\n"
     assert unescaped(escaped(f"{text}a\n")) == f"{text}a\n"
     assert process_time() - began < 10
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20))
+@example("C:\\new 'x'\x1b\n\u202e\x85\U000e0001")
+def test_bash_reads_a_command_as_it_was_meant(word: str) -> None:
+    line = shell_line(["printf", "%s", word])
+    assert line.isprintable()
+    done = subprocess.run(  # noqa: S603  what is tested
+        ["/bin/bash", "-c", line], check=True, capture_output=True, env={"LC_ALL": "C.UTF-8"}
+    )
+    assert done.stdout.decode() == word

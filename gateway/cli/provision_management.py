@@ -6,7 +6,6 @@ All that they print is one valid configuration; everything else is printed as a 
 from __future__ import annotations
 
 import secrets
-import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +25,7 @@ from gateway.cli.printing import say
 from gateway.config.secret_places import SecretError
 from gateway.config.types import AmqpUrl, HttpUrl, HttpUser, SecretSource
 from gateway.durable_files import create_durably
+from gateway.escapes import shell_line
 from gateway.file_owners import as_owner
 from gateway.links.addressed_http import BlockingAddressedTransport
 from gateway.links.amqp_connection import Trouble
@@ -458,7 +458,7 @@ def _is_hidden(client: httpx.Client, vhost: str) -> bool:
 
 def _not_permitted(user: str, tags: Iterable[str] = ()) -> CommandError:
     """Return the error that the user may not read the broker, with the command that permits it."""
-    permits = shlex.join(["rabbitmqctl", "set_user_tags", user, *sorted(tags), "monitoring"])
+    permits = shell_line(["rabbitmqctl", "set_user_tags", user, *sorted(tags), "monitoring"])
     return CommandError(
         ExitCode.FORBIDDEN, f"{user} may not read the broker; this command permits it: {permits}"
     )

@@ -45,7 +45,7 @@ from gateway.config.sources import RabbitMqSource
 from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
-from gateway.escapes import printable
+from gateway.escapes import printable, shell_line
 from gateway.links.amqp_connection import AmqpEndpoint, Trouble
 from gateway.links.tls import ClientTls
 from gateway.service.diagnostics.broker_checks import check_events
@@ -247,8 +247,8 @@ def _show_hidden(hosts: list[str], user: str) -> None:
         err=True,
     )
     for host in hosts[:_MAX_SHOWN]:
-        permits = shlex.join(["rabbitmqctl", "set_permissions", "-p", host, user, "^$", "^$", "^$"])
-        click.echo(printable(f"  {permits}"), err=True)
+        permits = shell_line(["rabbitmqctl", "set_permissions", "-p", host, user, "^$", "^$", "^$"])
+        click.echo(f"  {permits}", err=True)
 
 
 def _without_events_refused(found: BrokerFound, amqp: str, login: Login, ca_file: Path | None) -> BrokerFound:
