@@ -122,8 +122,9 @@ class Beside:
         """The environment of the demonstration's node, by which RabbitMQ's own commands find it."""
         folder = str(Path(self.found(r"export AMQP_GATEWAY_CONFIG=(\S+)")).parent)
         for process in psutil.process_iter():
-            if process.name() == "beam.smp" and folder in " ".join(process.cmdline()):
-                return process.environ()
+            with contextlib.suppress(psutil.NoSuchProcess):  # one of another test, which has ended
+                if process.name() == "beam.smp" and folder in " ".join(process.cmdline()):
+                    return process.environ()
         raise AssertionError("the demonstration's broker runs")
 
     def _of_this_run(self, command: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from gateway.inventory.instance_file import ClassRows, IndexSummary, summary
 from gateway.state_folder import StateError, StateFolder, held
@@ -50,7 +51,8 @@ class StateReport:
 
     def as_json(self) -> dict[str, object]:
         """Return the report for JSON, by the names of its fields."""
-        return dataclasses.asdict(self)
+        found: dict[str, object] = msgspec.to_builtins(self)
+        return found
 
     def lines(self) -> list[str]:
         """Return the report as lines for people."""
