@@ -230,7 +230,7 @@ def sample_age(broker: PrivateBroker) -> float:
     """Return how old the sample is, in seconds, by which the node reports since when it runs."""
     node = broker.node_process()
     with broker.http() as http:
-        (shown,) = http.get("nodes?columns=uptime").json()
+        (shown,) = http.get("nodes?columns=name,uptime").json()  # without any column it would be a list
     sampled = float(shown.get("uptime", 0)) / 1000
     return time.time() - psutil.Process(node).create_time() - sampled
 
