@@ -69,7 +69,11 @@ def test_spark_runs_on_the_interpreter_of_the_command_whatever_the_path_has(
     path = os.pathsep.join([str(other.parent), os.environ["PATH"]])
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    ended = amqp_gateway("analytics", "report", *where, *NOON_HOURS, PATH=path, TMPDIR=str(temporary))
+    # A process of its own: a forked one ends without what is to be done at its end.
+    program = (sys.executable, "-P", "-m", "gateway.cli.main")
+    ended = amqp_gateway(
+        "analytics", "report", *where, *NOON_HOURS, program=program, PATH=path, TMPDIR=str(temporary)
+    )
     assert ended.code is ExitCode.OK, ended.errors
     assert list(temporary.iterdir()) == []
     assert json.loads(ended.output)["contents"]["records"] == 1
