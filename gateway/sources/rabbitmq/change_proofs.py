@@ -198,7 +198,7 @@ WITH_CONTENTS: Final = frozenset({"queue", "exchange"})
 Of the others it makes no difference whether an object of a name is still there, or there again.
 """
 _BINDING: Final = "?columns=source,destination,destination_type,properties_key"
-_COUNTS: Final = "overview?columns=churn_rates.queue_created,churn_rates.queue_deleted"
+_COUNTS: Final = "overview?columns=churn_rates.queue_deleted"
 
 
 def evidence_of(name: ObjectName, evidence: Evidence) -> Generator[Lookup, Json, None]:
@@ -232,6 +232,7 @@ def queue_counts() -> Generator[Lookup, Json, QueueCounts | None]:
     """Read how many queues the broker has deleted; ``None`` if it does not show that."""
     overview = yield from _asked(_COUNTS)
     counts = overview.get("churn_rates") if isinstance(overview, Mapping) else None
+    deleted = integer_at(counts, "queue_deleted") if isinstance(counts, Mapping) else None
     nodes = yield from _asked("nodes?columns=name,uptime")
     uptimes: dict[str, int] = {}
     for node in nodes if isinstance(nodes, list) else []:
@@ -239,9 +240,7 @@ def queue_counts() -> Generator[Lookup, Json, QueueCounts | None]:
         if not isinstance(node, Mapping) or uptime is None:
             return None  # one of them does not run, or does not count
         uptimes[str(node.get("name"))] = uptime * MILLISECOND
-    if not isinstance(counts, Mapping) or integer_at(counts, "queue_deleted") is None or not uptimes:
-        return None
-    return QueueCounts(counts, uptimes)
+    return QueueCounts(deleted, uptimes) if deleted is not None and uptimes else None
 
 
 def _asked(target: str) -> Generator[Lookup, Json, Json]:
@@ -474,3 +473,25 @@ class AwaitedEffect:
             return False
         counts = yield from queue_counts()
         return counts is not None and counts.are_as(evidence.counts, now - self.began)
+
+    def is_emptied(self, after: Mapping[str, Json], now: int) -> Generator[Lookup, Json, bool | None]:
+        """Return whether a purged queue has lost the messages that it had; ``None`` if that is not shown.
+
+        Figures are some seconds old: those of before and after may both be older than messages that came
+        right before the purge. So the present depth confirms what they show. Where that is not shown,
+        figures of before without a message prove nothing until they must have been renewed.
+
+        Args:
+            after: the queue's document after the purge.
+            now: the time (ns).
+        """
+        evidence = self.invocation.evidence
+        emptied = was_emptied(evidence.figures, after)
+        if not emptied:
+            return emptied
+        listed = integer_at(evidence.figures, "messages_ready") or 0
+        left = yield from present_depth(self.target.name)
+        if left is None:
+            return listed > 0 or now >= self.began + MEASURED_AFTER or None
+        had = listed if evidence.ready is None else evidence.ready
+        return left == 0 or 2 * left < had or None

@@ -33,7 +33,6 @@ from gateway.sources.rabbitmq.change_proofs import (
     SETTLING,
     AwaitedEffect,
     AwaitedEnds,
-    was_emptied,
 )
 from gateway.sources.rabbitmq.cluster import listing_columns
 from gateway.sources.rabbitmq.events import BrokerEvent, Deleted
@@ -565,10 +564,7 @@ class MethodCalls:
             gone = self._view.known.deleted(known.name, self._now, self._now, by_event=False)
             self._effects += self._stream.apply(gone)
             return True
-        before = awaited.invocation.evidence.figures
-        emptied = True if document is None else was_emptied(before, document)
-        # A queue without messages before shows none after it: these figures may be older than the purge.
-        return None if emptied and began and not before.get("messages_ready") else emptied
+        return True if document is None else (yield from awaited.is_emptied(document, self._now))
 
     def _end(self, answered: Answered) -> None:
         """Answer, after what the call or read caused."""

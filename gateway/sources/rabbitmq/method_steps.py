@@ -100,14 +100,14 @@ class CallFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """How many queues a broker has made and deleted, as its nodes count them.
+    """How many queues a broker has deleted, as its nodes count them.
 
     Attributes:
-        counts: the counts, as the overview shows them.
+        deleted: the count.
         uptimes: for how long each node has run, by its name (ns).
     """
 
-    counts: Mapping[str, Json]
+    deleted: int
     uptimes: Mapping[str, int]
 
     def are_as(self, before: QueueCounts, elapsed: int) -> bool:
@@ -116,7 +116,7 @@ class QueueCounts:
         A node that was started again since counts from zero.
         """
         ran_on = self.uptimes.keys() == before.uptimes.keys() and min(self.uptimes.values()) >= elapsed
-        return ran_on and self.counts == before.counts
+        return ran_on and self.deleted == before.deleted
 
 
 @dataclass(slots=True)
@@ -124,7 +124,8 @@ class Evidence:
     """What the steps of a call have read of its object, by which the effect of the call is judged.
 
     Attributes:
-        figures: the figures of a queue before it was purged.
+        figures: the figures of a queue before it was purged, which may be older than its messages.
+        ready: its present depth right before that; ``None`` if that is not shown.
         is_purged: its present depth proves that it was purged.
         life: what the next object of the name would not show, before this one was to end; ``None`` if
             nothing was found.
@@ -132,6 +133,7 @@ class Evidence:
     """
 
     figures: Mapping[str, Json] = field(default_factory=dict)
+    ready: int | None = None
     is_purged: bool = False
     life: Json = None
     counts: QueueCounts | None = None

@@ -181,7 +181,7 @@ def _purge(call: Invocation) -> ResultSteps:
     moment later, less than half of the messages of before are there.
     """
     call.evidence.figures = yield from as_meant(call.target, columns=DEPTH_COLUMNS)
-    ready = yield from present_depth(call.target)
+    call.evidence.ready = ready = yield from present_depth(call.target)
     host, leaf = call.target.parts
     try:
         count = yield Purge(host, leaf)

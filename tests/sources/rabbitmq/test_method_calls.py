@@ -17,7 +17,7 @@ from gateway.model.observations import SourceState
 from gateway.model.operations import MethodCall, Outcome
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq import method_calls
-from gateway.sources.rabbitmq.change_proofs import FOLLOWED
+from gateway.sources.rabbitmq.change_proofs import FOLLOWED, queue_counts
 from gateway.sources.rabbitmq.management_api import (
     Broken,
     Document,
@@ -28,6 +28,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
+    BrokerRequest,
     Change,
     Changed,
     Lookup,
@@ -36,7 +37,7 @@ from gateway.sources.rabbitmq.management_changes import (
     Rejected,
     Unanswered,
 )
-from gateway.sources.rabbitmq.method_steps import Invocation, Method, Steps
+from gateway.sources.rabbitmq.method_steps import Invocation, Method, QueueCounts, Steps
 from gateway.sources.rabbitmq.methods import METHODS
 from gateway.sources.rabbitmq.object_names import native_id
 from tests.sources.rabbitmq.imitation import MAPPING, NODE, POLICY
@@ -52,6 +53,7 @@ def test_a_purge_is_answered_when_the_statistics_know_of_it() -> None:
     assert not [one for one in play.reported() if isinstance(one, MethodResponse)]
     play.time_passes(0.25)
     play.looks("queues/%2F/orders?columns=", queue(messages=0, messages_ready=0))
+    play.looks(PRESENT_DEPTH, NotFound())
     reported = play.reported()
     assert isinstance(reported[-1], MethodResponse)
     assert reported[-1].status == Status.OK
@@ -75,9 +77,13 @@ def test_a_purge_is_answered_at_once_with_the_broker_s_count(count: int, text: s
     assert play.is_idle()
     play.time_passes(0.25)
     play.looks("queues/%2F/orders?columns=", queue(messages=0, messages_ready=0))
+    play.looks(PRESENT_DEPTH, queue(messages_ready=0))
     (known,) = [one for one in play.world.source.known("queue") if one.name.leaf == "orders"]
     assert known.statistics[list(MAPPING.classes["queue"].statistics).index("messagesReady")] == 0
     assert play.is_idle()
+
+
+PRESENT_DEPTH = "queues/%2F/orders?disable_stats=true"
 
 
 def depths(play: Play, *, seconds: int, **figures: Json) -> None:
@@ -115,6 +121,31 @@ def test_a_purge_that_no_figure_shows_was_not_made(answer: BrokerAnswer) -> None
     response = play.response()
     assert response.status == Status.NOT_APPLIED
     assert response.text.endswith("but the broker still shows its messages")
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_figures_that_are_older_than_the_messages_prove_no_purge(*, is_shown: bool) -> None:
+    """The figures of before and after are both of a moment at which the queue was empty.
+
+    The present depth, where ``is_shown``, says that it is not; else figures must have been renewed.
+    """
+    play = Play()
+    present = queue(messages_ready=3) if is_shown else NotFound()
+
+    def figures_are_old(request: BrokerRequest) -> BrokerAnswer:
+        assert isinstance(request, Lookup), "it is sent once"
+        return present if request.target.startswith(PRESENT_DEPTH) else queue(messages_ready=0)
+
+    play.calls("queue", "orders", "purge", seconds=5)
+    request = play.request()
+    while request is not None:
+        play.answers(Changed() if request == PURGE else figures_are_old(request))
+        request = play.request()
+    while not play.world.answers:
+        play.time_passes(0.25)
+        while (request := play.request()) is not None:
+            play.answers(figures_are_old(request))
+    assert play.world.answers[-1].outcome is Outcome.UNKNOWN
 
 
 def test_a_purge_that_is_shown_late_was_made() -> None:
@@ -783,3 +814,30 @@ def test_limits_of_a_virtual_host_that_is_another_by_its_description_are_read_be
     assert play.world.value("vhost", "/", "maxConnections") is None
     play.reads_limits([])
     assert play.world.value("vhost", "/", "maxConnections") == -1
+
+
+def counts(deleted: int, *, made: int, uptime: int = 60_000) -> QueueCounts:
+    """Return what is read of a broker that shows these counts; uptime in milliseconds."""
+    steps = queue_counts()
+    next(steps)
+    # RabbitMQ shows all of them, with their rates, whichever column is requested.
+    steps.send(
+        {
+            "churn_rates": {
+                "queue_created": made,
+                "queue_created_details": {"rate": made / 5},
+                "queue_deleted": deleted,
+            }
+        }
+    )
+    with pytest.raises(StopIteration) as ended:
+        steps.send([{"name": NODE, "uptime": uptime}])
+    assert isinstance(ended.value.value, QueueCounts)
+    return ended.value.value
+
+
+def test_only_queues_that_were_deleted_make_it_doubtful_that_one_is_the_same() -> None:
+    before = counts(3, made=11)
+    assert counts(3, made=400).are_as(before, 40 * SECOND)
+    assert not counts(4, made=12).are_as(before, 40 * SECOND)
+    assert not counts(3, made=11, uptime=30_000).are_as(before, 40 * SECOND), "the node counts from zero"
