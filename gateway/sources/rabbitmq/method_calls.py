@@ -190,19 +190,46 @@ class MethodCalls:
         return min(self._deadlines.values(), default=0)
 
     def overdue(self, now: int) -> list[Effect]:
-        """Answer the operations whose time is over: their outcome is unknown. Another answer may follow."""
-        late = [token for token, deadline in self._deadlines.items() if deadline <= now]
-        for token in late:
-            del self._deadlines[token]
-        return [Answered(Answer(token, Outcome.UNKNOWN, NO_ANSWER)) for token in late]
+        """Answer the operations whose time is over.
+
+        A call of which nothing was sent is not carried out. The outcome of others is unknown, and another
+        answer may follow.
+        """
+        for task in [one for one in self._tasks if one.deadline and not one.sent]:
+            if self._deadlines.get(task.token, now + 1) <= now:
+                self._drop(task, _answered(task.token, Status.EXCEPTION, TOO_LATE))
+        for token in [token for token, deadline in self._deadlines.items() if deadline <= now]:
+            self._end(Answered(Answer(token, Outcome.UNKNOWN, NO_ANSWER)))
+        return self._taken()
+
+    def _hindered(self) -> list[Task]:
+        """Return the operations of which nothing was sent, and to which a demanded pause leaves no time."""
+        until = self._answers.plan.demanded_until
+        latest = until + ANSWERING
+        unsent = (task for task in self._tasks if not task.sent) if until else ()
+        return [task for task in unsent if self._deadlines.get(task.token, latest) < latest]
+
+    def _drop(self, task: Task, answered: Answered) -> None:
+        """Answer an operation of which nothing was sent, and do nothing more for it."""
+        self._tasks.remove(task)
+        task.steps.close()
+        self._end(answered)
 
     def abandon(self, reason: str) -> list[Effect]:
-        """Answer all waiting operations with an unknown outcome and ``reason``, and do nothing more."""
-        waiting = list(self._deadlines)
-        self._deadlines.clear()
+        """Answer all waiting operations, and do nothing more for them: the source ends for this reason.
+
+        The outcome of those of which something was sent is unknown.
+        """
+        under_way = self._tasks if self._current is None else [self._current, *self._tasks]
+        unsent = {task.token for task in under_way if not task.sent}
+        for token in list(self._deadlines):
+            answer = Answer(token, Outcome.UNKNOWN, f"not known whether it was carried out: {reason}")
+            if token in unsent:
+                answer = Answer(token, Outcome.SOURCE_DOWN, f"not sent: {reason}")
+            self._end(Answered(answer))
         self._tasks.clear()
         self._current = None
-        return [Answered(Answer(token, Outcome.UNKNOWN, reason)) for token in waiting]
+        return self._taken()
 
     def _no_room(self, request: MethodCall | ObjectFetch, now: int) -> Answer | None:
         if request.deadline <= now:
@@ -238,8 +265,8 @@ class MethodCalls:
 
     @property
     def due(self) -> int:
-        """The time at which `next_request` has something to do (ns)."""
-        if self._current is not None:
+        """The time at which `next_request`, or a demanded pause that begins, has something to do (ns)."""
+        if self._current is not None or self._hindered():
             return 0
         limits_due = 0 if self._view.hosts.limits_wanted else self._limits_due
         soonest = min([limits_due, *(task.due for task in self._tasks)])
@@ -248,8 +275,10 @@ class MethodCalls:
     def advance(self, now: int) -> list[Effect]:
         """Run all tasks that are due, until one has a request to send or nothing is due."""
         self._now = now
+        for task in self._hindered():
+            self._drop(task, Answered(Answer(task.token, Outcome.NOT_NOW, f"not sent: {PAUSE_DEMANDED}")))
         if now < self._answers.plan.demanded_until:
-            return []
+            return self._taken()
         if now >= self._limits_due or self._view.hosts.limits_wanted:
             self._view.hosts.limits_wanted = False
             self._limits_due = now + LIMITS_INTERVAL

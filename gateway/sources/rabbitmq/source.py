@@ -710,7 +710,7 @@ class RabbitMqSource:
             Note("another-broker", text),
             *ends,
             *stale,
-            *self._calls.abandon(f"not known whether it was carried out: {text}"),
+            *self._calls.abandon(text),
         ]
 
     def next_scrape(self, now: int) -> ScrapeRequest | None:
@@ -728,5 +728,5 @@ class RabbitMqSource:
         return self._calls.next_request()
 
     def abandon(self, reason: str) -> list[Effect]:
-        """End the source because of ``reason``: the outcome of every waiting operation is unknown."""
+        """End the source because of ``reason``: no waiting operation is carried out any further."""
         return self._calls.abandon(reason)

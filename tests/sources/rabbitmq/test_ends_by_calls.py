@@ -13,6 +13,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.statuses import Status
 from gateway.dialects.session import BacklogFollows
 from gateway.mapping.paths import Json
+from gateway.model.operations import Outcome
 from gateway.sources.rabbitmq.change_proofs import (
     MAX_UNCLAIMED,
     AwaitedEnd,
@@ -284,9 +285,9 @@ def test_a_connection_that_is_not_listed_in_time_is_not_closed() -> None:
         play.asked(LISTED, NotFound())
         play.time_passes(0.25)
     assert play.is_idle()
-    response = play.response()
-    assert response.status == Status.EXCEPTION
-    assert "not carried out" in response.text
+    (answer,) = play.world.answers
+    assert answer.outcome is Outcome.REMOTE_FAILURE
+    assert answer.text.startswith("not carried out")
 
 
 def test_a_connection_that_ends_by_itself_is_waited_for_no_longer() -> None:

@@ -12,6 +12,7 @@ from gateway.dialects.qmf.messages import (
     StatisticContent,
 )
 from gateway.dialects.qmf.statuses import Status
+from gateway.dialects.session import Answered
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from gateway.model.operations import MethodCall, Outcome
@@ -389,14 +390,40 @@ def test_a_call_that_could_not_be_begun_in_time_is_not_begun() -> None:
     play.asked(BEFORE_PURGE, queue())
     assert play.request() == PURGE
     play.time_passes(4)
+    (late,) = play.world.answers
+    assert late.outcome is Outcome.REMOTE_FAILURE
+    assert late.text.startswith("not carried out")
     play.answers(Refused(login=False, reason="Access refused."))
     assert play.response().status == Status.FORBIDDEN
     while (request := play.request()) is not None:
         assert not isinstance(request, Change)
         play.answers(Document([]))
-    late = play.response()
-    assert late.status == Status.EXCEPTION
-    assert "not carried out" in late.text
+    assert len(play.world.answers) == 2
+
+
+def test_what_was_not_sent_before_a_pause_that_is_demanded_of_another_request_was_not_carried_out() -> None:
+    """The pause is longer than the operations may take: they say so at once, not that they may be done."""
+    play = Play()
+    play.calls("queue", "orders", "purge", seconds=10)
+    play.calls("vhost", "/", "setMaxQueues", 5, seconds=10)
+    play.asked(BEFORE_PURGE, Unavailable("status 429", responded=True, pause=60 * SECOND))
+    play.time_passes(0.25)
+    assert play.is_idle()
+    assert [answer.outcome for answer in play.world.answers] == [Outcome.REMOTE_FAILURE, Outcome.NOT_NOW]
+    assert all("demands a pause" in answer.text for answer in play.world.answers)
+
+
+def test_of_what_waits_when_the_source_ends_only_what_was_sent_is_uncertain() -> None:
+    play = Play()
+    play.calls("queue", "orders", "purge")
+    play.calls("vhost", "/", "setMaxQueues", 5)
+    play.asked(BEFORE_PURGE, queue())
+    assert play.request() == PURGE
+    ended = [one.answer for one in play.world.source.abandon("it ends") if isinstance(one, Answered)]
+    assert [(one.outcome, one.text) for one in ended] == [
+        (Outcome.UNKNOWN, "not known whether it was carried out: it ends"),
+        (Outcome.SOURCE_DOWN, "not sent: it ends"),
+    ]
 
 
 def test_calls_are_carried_out_one_after_the_other() -> None:
