@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
@@ -49,7 +50,9 @@ class MixesAnswers(OperationManager):
     """A manager that takes an answer for the one to the call that waits longest."""
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
-        return super().answered(replace(answer, token=min(self._waiting_for, default=answer.token)), now)
+        return super().answered(
+            msgspec.structs.replace(answer, token=min(self._waiting_for, default=answer.token)), now
+        )
 
 
 class Hopeful(OperationManager):
@@ -57,7 +60,7 @@ class Hopeful(OperationManager):
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
         hoped = Outcome.APPLIED if answer.outcome is Outcome.UNKNOWN else answer.outcome
-        return super().answered(replace(answer, outcome=hoped), now)
+        return super().answered(msgspec.structs.replace(answer, outcome=hoped), now)
 
 
 class Disheartened(OperationManager):
@@ -65,7 +68,7 @@ class Disheartened(OperationManager):
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
         feared = Outcome.SOURCE_DOWN if answer.outcome is Outcome.UNKNOWN else answer.outcome
-        return super().answered(replace(answer, outcome=feared), now)
+        return super().answered(msgspec.structs.replace(answer, outcome=feared), now)
 
 
 class GivesNothingUp(OperationManager):
