@@ -48,6 +48,11 @@ class NodeChoice(Generic[Node]):
         self._order.append(node)
         return self.preferred != before
 
+    def prefer(self, node: Node) -> None:
+        """Try ``node`` first from now on."""
+        self._order.remove(node)
+        self._order.insert(0, node)
+
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ import contextlib
 import socket
 import ssl
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -86,6 +86,8 @@ A source that has waited 10 s for an answer reports that the broker does not ans
 
 STARTING_SECONDS = 3.0
 """Maximum time to wait until a node reports that it serves; one in maintenance reports that it does not."""
+MAJORITY_SECONDS = 30.0
+"""Minimum time between two looks for a node that sees more of the cluster than the one that answers."""
 _SERVING = "health/checks/is-in-service"
 _SERVING_PAUSE = 0.2
 
@@ -171,7 +173,9 @@ class HttpReader:
     """Reads from the management API. Use it as an asynchronous context manager.
 
     If there are several nodes, requests go to the one that answers. If it does not answer, each of the others
-    is tried once.
+    is tried once. A node that the network separates from most others, and that goes on (as each does since
+    RabbitMQ 4.3, and before where partitions are ignored), shows these as down. Then the others are asked for
+    the nodes, too, and the one that sees most of them running answers from then on.
 
     A node that refused a connection may be starting: RabbitMQ 4.3 answers before it can report its own state,
     and writes a crash report for each request for that. The node gets no other request before it reports that
@@ -199,6 +203,7 @@ class HttpReader:
         self._client = management_client(endpoint)
         self._administrator = management_client(administrator) if administrator else self._client
         self._refusing: set[str] = set()
+        self._looks_at = 0.0  # when it may be looked for a majority again
 
     async def __aenter__(self) -> Self:
         return self
@@ -214,6 +219,28 @@ class HttpReader:
 
     async def read(self, request: Target) -> Answer:
         """Send ``request``; any failure is an answer, too."""
+        answer = await self._read_in_order(request)
+        if isinstance(request, ListingRequest) and request.collection == "nodes":
+            return await self._of_majority(request, answer)
+        return answer
+
+    async def _of_majority(self, request: ListingRequest, answer: Answer) -> Answer:
+        """Return the answer of the node that sees most nodes running, if this one is of a minority."""
+        asked, *others = self._nodes.in_order()
+        now, (running, known) = asyncio.get_running_loop().time(), _running(answer)
+        if 2 * running >= known or now < self._looks_at:
+            return answer
+        self._looks_at = now + MAJORITY_SECONDS
+        for node in others:
+            other = await self._read_from(node, request, PATIENCE_SECONDS / len(others))
+            if _running(other)[0] > running:
+                reason = f"it sees {running} of {known} nodes, and another one more"
+                log.warning("management-node-isolated", node=asked, detail=reason, next=node)
+                self._nodes.prefer(node)
+                return other
+        return answer
+
+    async def _read_in_order(self, request: Target) -> Answer:
         clock = asyncio.get_running_loop().time
         # A node asks another one for its memory, which may hang.
         is_listing = isinstance(request, ListingRequest | DetailRequest)
@@ -301,6 +328,12 @@ class HttpReader:
             else:
                 answer = response_answer(response, bytes(body))
             return replace(answer, spent=spent) if isinstance(answer, Document) else answer
+
+
+def _running(answer: Answer) -> tuple[int, int]:
+    """Return how many nodes a listing of nodes shows as running, and how many it shows."""
+    nodes = answer.body if isinstance(answer, Document) and isinstance(answer.body, list) else []
+    return sum(1 for node in nodes if isinstance(node, Mapping) and node.get("running") is True), len(nodes)
 
 
 def response_answer(response: httpx.Response, body: bytes) -> Answer:

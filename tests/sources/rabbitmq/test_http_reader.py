@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +27,7 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.publishing import Publisher
 from gateway.links.session_driver import MessageDriver
 from gateway.links.tls import ClientTls, TlsFileError
+from gateway.mapping.paths import Json
 from gateway.model.times import MINUTE, SECOND
 from gateway.sources.rabbitmq import http_reader
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
@@ -483,6 +484,46 @@ async def test_the_node_that_works_is_kept_until_it_fails() -> None:
         second.answer = response(b"", "503 Service Unavailable")
         assert await reader.read(OverviewRequest()) == Document([3])
     assert len(first.heads) == 3
+
+
+def nodes(*running: bool) -> bytes:
+    return response(
+        json.dumps([{"name": f"rabbit@{n}", "running": one} for n, one in enumerate(running)]).encode()
+    )
+
+
+def are_running(answer: Answer) -> list[Json]:
+    """Return what a listing of nodes shows of each."""
+    assert isinstance(answer, Document)
+    listed = answer.body
+    assert isinstance(listed, list)
+    return [one["running"] for one in listed if isinstance(one, Mapping)]
+
+
+async def test_a_node_that_is_cut_off_is_left_for_one_that_sees_more_of_the_cluster() -> None:
+    listing = ListingRequest("node", "nodes", ("name", "running"))
+    lonely, another, third = (Node(nodes(*seen)) for seen in ((True, False, False), (False, True, True), ()))
+    async with (
+        server(lonely.serve) as one,
+        server(another.serve) as two,
+        server(third.serve) as three,
+        cluster(one, two, three) as reader,
+    ):
+        with capture_logs() as logged:
+            shown = await reader.read(listing)
+        assert are_running(shown) == [False, True, True]
+        assert [(note["event"], note["next"]) for note in logged] == [("management-node-isolated", two)]
+        await reader.read(OverviewRequest())
+    assert (len(lonely.heads), len(another.heads), len(third.heads)) == (1, 2, 0)
+
+
+async def test_where_no_node_sees_more_the_one_that_answered_is_kept_and_the_others_asked_seldom() -> None:
+    listing = ListingRequest("node", "nodes", ("name", "running"))
+    first, second = Node(nodes(True, False, False)), Node(nodes(False, True, False))
+    async with server(first.serve) as one, server(second.serve) as two, cluster(one, two) as reader:
+        answers = [await reader.read(listing) for _ in range(3)]
+    assert [are_running(answer) for answer in answers] == [[True, False, False]] * 3
+    assert (len(first.heads), len(second.heads)) == (3, 1)
 
 
 async def test_a_node_that_breaks_off_or_lists_nothing_is_left_for_another() -> None:
