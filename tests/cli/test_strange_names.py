@@ -278,6 +278,13 @@ def _is_shown(there: Scene, peers: Peers) -> bool:
     )
 
 
+def _values(there: Scene) -> list[list[str]]:
+    """Return what the metrics show of the objects of each host: the names of elements."""
+    text = served_page(f"{there.page}/metrics/objects").text
+    samples = [one for metric in text_string_to_metric_families(text) for one in metric.samples]
+    return [sorted(one.name for one in samples if each.host in one.labels.values()) for each in BOTH]
+
+
 def test_what_was_printed_is_read_back(scene: Scene) -> None:
     for peers in BOTH:
         (tree,) = (scene.lines("tree", f"orders/queue/{escaped(peers.host)}*"),)
@@ -369,17 +376,23 @@ def test_what_is_said_of_all_has_no_control_characters(scene: Scene, tmp_path: P
 
 def test_snmp_shows_a_cell_in_a_line(scene: Scene) -> None:
     objects = [scene.objects(peers) for peers in BOTH]
-    for of in (*CLASSES, "connection", "channel", "consumer"):
-        table = f"rmq{of.capitalize()}Table"
+
+    def rows_of(table: str) -> Counter[str]:
         lines = scene.snmp("snmpwalk", table)
         assert [line for line in lines if not CELL.match(line)] == []
-        rows = Counter(line.partition(" = ")[0].rpartition(".")[2] for line in lines)
+        return Counter(line.partition(" = ")[0].rpartition(".")[2] for line in lines)
+
+    def are_alike(of: str) -> bool:
+        rows = rows_of(f"rmq{of.capitalize()}Table")
+        strange, twin = (sorted(rows[str(one["row"])] for one in each[of]) for each in objects)
+        return strange == twin and all(strange)
+
+    for of in (*CLASSES, "connection", "channel", "consumer"):
+        table = f"rmq{of.capitalize()}Table"
         headers = 3
-        assert len(scene.snmp("snmptable", table)) == len(rows) + headers
-        if of in CLASSES:
-            strange, twin = (sorted(rows[str(one["row"])] for one in each[of]) for each in objects)
-            assert strange == twin
-            assert all(strange)
+        assert len(scene.snmp("snmptable", table)) == len(rows_of(table)) + headers
+        if of in CLASSES:  # statistics arrive one by one
+            wait_until(partial(are_alike, of), f"objects of {of} have as many cells as those of plain names")
 
 
 def test_a_handler_of_notifications_reads_a_varbind_in_a_line(scene: Scene) -> None:
@@ -409,11 +422,7 @@ def test_metrics_are_read_by_their_parser_and_keep_the_value(scene: Scene) -> No
     metrics: list[Metric] = list(text_string_to_metric_families(text))
     samples = [sample for metric in metrics for sample in metric.samples]
     assert len([line for line in text.split("\n") if line and not line.startswith("#")]) == len(samples)
-    counts = [
-        Counter(sample.name for sample in samples if peers.host in sample.labels.values()) for peers in BOTH
-    ]
-    assert counts[0] == counts[1]
-    assert counts[0]
+    wait_until(lambda: (of := _values(scene))[0] == of[1] and of[0], "both hosts have the same metrics")
     queues = {sample.labels.get("name") for sample in samples if STRANGE.host in sample.labels.values()}
     assert queues >= set(STRANGE.queues)
 
