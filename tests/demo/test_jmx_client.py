@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from gateway.jmx.backend import Reply, Status
 from gateway.jmx.commands import AttributeType
+from gateway.jmx.names import quoted
 from gateway.jmx.types import Written
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.jmx_client import JavaName, JmxClient, JmxClientError, ReadAttribute, Thrown
@@ -97,6 +98,14 @@ async def test_what_java_throws_is_reported_with_its_causes(
     )
 
 
-async def test_a_text_that_would_end_the_request_is_not_sent(client: JmxClient) -> None:
-    with pytest.raises(ValueError, match="no tab"):
-        await client.set(ORDERS, "secret", "two\nlines")
+async def test_a_text_with_the_marks_of_requests_arrives_as_it_is(
+    client: JmxClient, operator: ScriptedOperator
+) -> None:
+    text = "\ttwo\r\nlines\0 %09+\\t\u2028\U0001f407"
+    operator.reply = Reply(Status.APPLIED, "", ("secret",))
+    await client.set(ORDERS, "secret", text)
+    assert operator.values() == [("secret", Written(AttributeType.STRING, text))]
+    name = f"amqp.gateway:name={quoted(text)}"
+    with pytest.raises(JmxClientError) as raised:
+        await client.read(name)
+    assert raised.value.thrown == (Thrown("javax.management.InstanceNotFoundException", name),)

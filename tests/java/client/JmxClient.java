@@ -3,6 +3,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.math.BigInteger;
+import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -31,7 +32,7 @@ import javax.management.remote.JMXServiceURL;
  * A plain JMX client: nothing but the JDK's own connector, so that what it shows is what any Java program sees.
  *
  * <p>Arguments: HOST:PORT and a user's name. Standard input: the password, then one request a line, words separated by a
- * tab; each is answered by one line of JSON on standard output.
+ * tab, each as in a URL (%09 is a tab); each request is answered by one line of JSON on standard output.
  *
  * <ul>
  *   <li>{@code list PATTERN}: the names of the MBeans, ascending;
@@ -61,13 +62,18 @@ public final class JmxClient {
             MBeanServerConnection server = connector.getMBeanServerConnection();
             say(Map.of("connected", connector.getConnectionId()));
             for (String line = input.readLine(); line != null; line = input.readLine()) {
-                answer(server, line.split("\t", -1));
+                answer(server, words(line));
             }
         } catch (IOException | SecurityException failure) {
             say(Map.of("failed", failure.toString()));
             System.exit(1);
         }
         System.exit(0);
+    }
+
+    private static String[] words(String line) {
+        return Arrays.stream(line.split("\t", -1))
+            .map(word -> URLDecoder.decode(word, StandardCharsets.UTF_8)).toArray(String[]::new);
     }
 
     private static void answer(MBeanServerConnection server, String[] request) {
