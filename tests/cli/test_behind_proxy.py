@@ -244,7 +244,7 @@ def test_a_broker_below_a_path_is_prepared(rabbitmq: PrivateBroker, tmp_path: Pa
         assert checked.code is ExitCode.OK, checked
         doctor = amqp_gateway("doctor", "--json", "--config", configuration)
         levels = {line["check"]: line["level"] for line in map(json.loads, doctor.output.splitlines())}
-        assert levels["source"] == "good"
+        assert levels["source"] == "good", doctor.output
         http.delete(path_of("users", user))
 
 
