@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import itertools
 import random
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
 import aio_pika
@@ -303,40 +305,54 @@ def test_a_queue_that_is_gone_is_reported_as_a_gap(shop: Plant) -> None:
         assert [gap["from_ts"] for gap in further] == [first["to_ts"]][: len(further)], source
 
 
-def plugin_off_and_on(shop: Plant) -> None:
-    """Do what RabbitMQ does when the plugin of events is disabled and enabled; its exchange goes."""
+@contextmanager
+def plugin_off_and_on(shop: Plant) -> Iterator[None]:
+    """Do what RabbitMQ does when the plugin of events is disabled and enabled; its exchange goes.
+
+    At the end of the block the agent receives events again, too: another test follows.
+    """
     off = "rabbit:stop_apps([rabbitmq_event_exchange])"
     shop.broker.rabbitmqctl("eval", f"{off}, rabbit:start_apps([rabbitmq_event_exchange], #{{}}).")
+    yield
+    prefix, numbers = f"again-{time.monotonic_ns()}-", itertools.count()
+
+    def is_reported() -> bool:
+        name = f"{prefix}{next(numbers)}"
+        shop.declare(name)
+        shop.delete(name)
+        return any(what == "queueCreated" for _, what in shop.happened(prefix=prefix)[REPORTED])
+
+    wait_until(is_reported, "the agent reports an event")
 
 
 def test_a_plugin_that_is_off_for_a_moment_makes_a_gap_and_events_arrive_again(shop: Plant) -> None:
     before = len(shop.gaps(READ))
-    plugin_off_and_on(shop)
-    was_off = dt.datetime.now(dt.UTC)  # events are still proven while the command begins
-    shop.declare("missed")
-    shop.delete("missed")
-    wait_until(lambda: shop.gaps(READ)[before:], "the gap")
-    gap, *_ = shop.gaps(READ)[before:]
-    assert time_of(gap, "from_ts") <= was_off < time_of(gap, "to_ts")
-    wait_until(shop.is_synchronised, "all is listed")
-    shop.declare("received")
-    shop.delete("received")
-    wait_until(lambda: shop.happened(name="received")[READ] >= life("received"), "its whole life")
+    with plugin_off_and_on(shop):
+        was_off = dt.datetime.now(dt.UTC)  # events are still proven while the command begins
+        shop.declare("missed")
+        shop.delete("missed")
+        wait_until(lambda: shop.gaps(READ)[before:], "the gap")
+        gap, *_ = shop.gaps(READ)[before:]
+        assert time_of(gap, "from_ts") <= was_off < time_of(gap, "to_ts")
+        wait_until(shop.is_synchronised, "all is listed")
+        shop.declare("received")
+        shop.delete("received")
+        wait_until(lambda: shop.happened(name="received")[READ] >= life("received"), "its whole life")
 
 
 def test_a_plugin_that_was_off_while_the_gateway_was_away_makes_a_gap_of_its_source(shop: Plant) -> None:
     before = len(shop.gaps(READ))
     shop.stop()
     stopped = dt.datetime.now(dt.UTC)
-    plugin_off_and_on(shop)
-    shop.declare("unseen")
-    shop.delete("unseen")
-    ended = dt.datetime.now(dt.UTC)
-    shop.start()
-    gap, *_ = shop.gaps(READ)[before:]
-    assert "was not bound any more" in gap["text"]
-    assert time_of(gap, "from_ts") <= stopped < ended <= time_of(gap, "to_ts")
-    assert shop.records(READ, "unseen") == []
+    with plugin_off_and_on(shop):
+        shop.declare("unseen")
+        shop.delete("unseen")
+        ended = dt.datetime.now(dt.UTC)
+        shop.start()
+        gap, *_ = shop.gaps(READ)[before:]
+        assert "was not bound any more" in gap["text"]
+        assert time_of(gap, "from_ts") <= stopped < ended <= time_of(gap, "to_ts")
+        assert shop.records(READ, "unseen") == []
 
 
 def test_a_second_gateway_is_refused(shop: Plant) -> None:
