@@ -51,6 +51,11 @@ class Plan:
     pause: int
     patient: bool
 
+    @property
+    def killed(self) -> list[str]:
+        """The victims of all kills, in order; the same one may be there twice."""
+        return [self.victim] if self.another is None else [self.victim, self.another]
+
     @classmethod
     def of(cls, victim: str, seed: int) -> Self:
         """Return the plan of a seed: the first kills alone and waits, every third kills twice."""

@@ -49,7 +49,7 @@ async def test_kill(
         await killer.recover(plan)
         seconds = await rightness.again()
         record_property("seconds_until_right", round(seconds, 1))
-        await story.end({victim, plan.another} - {None})
+        await story.end(plan.killed)
 
 
 async def stale_in_jmx(witness: Witness, source: str) -> bool:
