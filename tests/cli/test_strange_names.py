@@ -28,6 +28,7 @@ import yaml
 from aiormq.exceptions import ProbableAuthenticationError
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from yarl import URL
 
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.escapes import escaped
@@ -130,9 +131,11 @@ class Peers:
     @asynccontextmanager
     async def connected(self, broker: PrivateBroker) -> AsyncIterator[None]:
         """Provide a connection with a consumer, after a login that was refused."""
-        refused = Credentials(self.user, "wrong")
+        refused = aio_pika.Connection(URL(broker.amqp_url(Credentials(self.user, "wrong"), self.host)))
         with pytest.raises(ProbableAuthenticationError):
-            await aio_pika.connect(broker.amqp_url(refused, self.host))
+            await refused.connect()
+        # Else it closes itself when it is collected, for which the thread that collects it needs a loop.
+        await refused.close()
         url = broker.amqp_url(None, self.host)
         async with await aio_pika.connect(
             url, client_properties={"connection_name": self.renamed(NAMES[2])}
