@@ -207,6 +207,7 @@ MAX_ADDRESSES: Final = 4
 """Maximum number of addresses of one host that are tried."""
 HEARTBEAT_SECONDS = 10
 CLOSE_SECONDS = 2.0
+_CANCELLATIONS: Final = 4
 _VANISHED: Final = "does the broker hang, or has it vanished?"
 
 FAILURES = (exceptions.AMQPError, exceptions.ChannelInvalidStateError, OSError, TimeoutError)
@@ -451,7 +452,10 @@ async def _connect_at(
 
 
 async def close_soon(connection: AbstractConnection | None) -> None:
-    """Close a connection if it was opened, without waiting long for a broker that does not answer or read."""
+    """Close a connection if it was opened, without waiting long for a broker that does not answer or read.
+
+    No task is left of it, also where the caller is cancelled, alone or as all tasks of a loop that ends.
+    """
     if connection is None:
         return
     closing = asyncio.ensure_future(_close_in_order(connection))
@@ -460,9 +464,12 @@ async def close_soon(connection: AbstractConnection | None) -> None:
     finally:
         if not closing.done() and isinstance(connection, AbortableConnection):
             connection.abort()
-    with contextlib.suppress(*FAILURES):
-        async with asyncio.timeout(CLOSE_SECONDS):
-            await closing
+        # aio-pika, cancelled once, waits for a report of the end, which may have been cancelled as well.
+        for _ in range(_CANCELLATIONS):
+            await asyncio.wait({closing}, timeout=CLOSE_SECONDS / _CANCELLATIONS)
+            closing.cancel()
+        with contextlib.suppress(asyncio.CancelledError, *FAILURES):
+            closing.result()
     if not connection.is_closed:
         await connection.close()  # the transport is aborted by now: this only updates the state
 
