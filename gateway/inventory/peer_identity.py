@@ -11,13 +11,15 @@ reports these are is never known: they are not used. A reading of one agent deci
 others may report the same classes of other brokers.
 
 What waited in a durable queue cannot wait here, as it is acknowledged when it is recorded. The link of such a
-source asks for these objects before it reads the queue, and `PeerWatch.replaced` decides by the answers.
+source asks for these objects before it reads the queue, and `PeerWatch.replaced` decides by the answers. An
+agent that restarts later, or did not answer, has to be asked as well before its objects are used: these are
+`PeerWatch.doubted`, and the link begins again.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -88,7 +90,8 @@ class PeerWatch:
 
     Args:
         classes: knows which classes identify a peer.
-        holds: whether reports may wait; if not, each passes, and only `replaced` finds another one.
+        holds: whether reports may wait; if not, each passes, and only `replaced` finds another one. The
+            caller drops those that are `doubted`, and asks.
     """
 
     def __init__(self, classes: ClassRegistry, *, holds: bool = True) -> None:
@@ -102,6 +105,9 @@ class PeerWatch:
         self._left: set[str] = set()  # the agents that are not there, until they show the peer again
         self._suspected_at = 0
         self._is_suspected = False
+        self._unproven: set[str] = set()  # the agents that may be another peer's since they were asked
+        self._doubted: set[str] = set()  # those that are to be asked again
+        self._reads_first = False  # everything, since agents were asked
 
     def restore(self, class_name: str, agent: str, values: Mapping[str, object]) -> None:
         """Take an object of before the gateway's start, with the values of its elements as texts."""
@@ -129,16 +135,41 @@ class PeerWatch:
             shown: classes and objects, as agents have just shown them.
             answered: the agents that have shown all their objects of the `asked` classes.
         """
+        is_shown = self.is_shown(shown)
+        silent = set() if is_shown else {one for known in self._known.values() for one in known.agents}
+        self._unproven = silent.difference(answered, self._doubted)
+        self._doubted.clear()
+        self._reads_first = True
         found = self._found(shown)
         foreign = self._foreign_of(found)
         agents = {agent for name in foreign for agent in self._known_of(name).agents}
         replaced = agents.intersection(answered)
-        if not replaced or self.is_shown(shown):
+        if not replaced or is_shown:
             return None
         texts = [self._forget(name, one, replaced) for name, one in foreign.items()]
         for name, one in found.items():
             self._known.setdefault(name, Peer()).add(one)
         return PeerReplaced(frozenset(replaced), "; ".join(texts))
+
+    def doubted(self, observations: Iterable[Observation]) -> frozenset[str]:
+        """Return the agents that show objects, and may be another peer's: they are to be asked before.
+
+        An agent is in doubt when it has restarted, or did not answer when it was asked (`replaced`). One that
+        does not answer again is in doubt no longer: it would never be read.
+        """
+        found = set[str]()
+        for observation in () if self._holds else observations:
+            match observation:
+                case ResyncBegan(agent, restarted=restarted):
+                    # The first reading reports restarts of before they were asked.
+                    if restarted and (agent or not self._reads_first):
+                        known = {one for peer in self._known.values() for one in peer.agents}
+                        self._unproven |= known & {agent} if agent else known
+                    self._reads_first = self._reads_first and bool(agent)
+                case ObjectSeen() if observation.agent in self._unproven:
+                    found.add(observation.agent)
+        self._doubted |= found
+        return frozenset(found)
 
     def _found(self, shown: Collection[Observation]) -> dict[str, Peer]:
         """Return what classes and objects show, by class."""

@@ -212,6 +212,10 @@ class SourceInventory:
         """Return that agents have shown another peer (`PeerWatch.replaced`); the caller has it observed."""
         return None if self._peers is None else self._peers.replaced(shown, answered)
 
+    def doubted(self, observations: Iterable[Observation]) -> frozenset[str]:
+        """Return the agents that are to be asked before their objects are used (`PeerWatch.doubted`)."""
+        return frozenset() if self._peers is None else self._peers.doubted(observations)
+
     def restore_agents(self, agents: Iterable[str], complete_until: int) -> None:
         """Add agents that had objects before the start, as stale: each is fresh once read completely."""
         for agent in agents:

@@ -251,7 +251,7 @@ class AmqpLink:
         deliveries = UnacknowledgedDeliveries(
             ledger,
             self._deliver_kept,
-            caught_up.is_set,
+            lambda: caught_up.is_set() and not self._is_held,
             counts,
             queue.received,
             read=None if protection is None else partial(self._read_protected, protection),
@@ -415,6 +415,7 @@ class AmqpLink:
                     self._driver.perform([opened])
         except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would not be read any more
             self._driver.fail(error)
+        self._is_held = self._is_held or self._driver.has_failed
 
     def _is_probe(self, message: AbstractIncomingMessage) -> bool:
         """Return whether a message of a durable queue is a probe, perhaps of an earlier connection."""

@@ -205,6 +205,11 @@ class SessionDriver:
         self._failure = self._failure or error
         self._failed.set()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error was reported that has not ended the link yet."""
+        return self._failure is not None
+
     async def until_failed(self) -> None:
         """Wait for an error of the session.
 

@@ -23,7 +23,16 @@ from gateway.model.values import ValueType
 from tests.components.agent_on_link import AgentOnLink
 from tests.components.background import Background, background
 from tests.components.command_line import Site, new_site
-from tests.durable.test_another_broker import Moving, add_user, another_rabbitmq, check_moves
+from tests.components.waiting import wait_until
+from tests.durable.test_another_broker import (
+    LIVES,
+    Moving,
+    add_user,
+    another_rabbitmq,
+    check_moves,
+    lives,
+    watched,
+)
 from tests.durable.test_standstills import rows
 
 __all__ = ["another_rabbitmq"]
@@ -137,3 +146,45 @@ def test_another_broker_has_other_objects_in_the_same_rows(
             http.delete(f"users/{queue}").raise_for_status()
             if durable:
                 http.delete("queues/%2F/amqp-gateway.console.orders").raise_for_status()
+
+
+@pytest.mark.long
+def test_an_agent_of_another_broker_that_comes_later_is_asked_before_it_is_read(
+    rabbitmq: PrivateBroker, tmp_path: Path
+) -> None:
+    """On the connection of the known one: after nobody answered for the known one, and in its place."""
+    queue, site = f"late-{secrets.token_hex(4)}", new_site(tmp_path)
+    add_user(rabbitmq, queue, "")
+    amqp = {"url": f"amqp://127.0.0.1:{rabbitmq.ports.amqp}", "vhost": "/", "user": queue}
+    source = {
+        "kind": "qmf",
+        "amqp": {**amqp, "password": site.secret(queue)},
+        "trusted_users": [rabbitmq.administrator.name],
+        "durable": {},
+    }
+    site.configure(sources={"orders": source}, log={"statistics_interval": "1s"}, snmp={"enabled": False})
+
+    @contextmanager
+    def read(machine: str, enqueued: int) -> Iterator[None]:
+        """Let the agent of a broker serve, and wait until it is read."""
+        with serving(rabbitmq, QueueAgent(queue, machine, uuid4(), queue, enqueued)):
+            wait_until(lambda: has_recorded(site, queue, enqueued), f"{machine} is read")
+            yield
+
+    with watched(site, tmp_path / "first.txt"), read("one.example", 3):
+        pass
+    with watched(site, tmp_path / "second.txt") as gateway:
+        wait_until(lambda: [one for one in gateway.log if one["event"] == "inquired"], "none has answered")
+        with read("two.example", 30):
+            late = lives(site, queue)
+        with read("three.example", 50):
+            replaced = lives(site, queue)
+        with read("three.example", 70):
+            restarted = rows(site, LIVES, name=queue)
+    (_, identity, _), *_ = late
+    another = [("delete", identity, True), ("create", identity, None)]
+    assert (late, replaced) == (another, another * 2)
+    assert [row[0] for row in restarted] == [*"delete create".split() * 2, "update"]
+    with rabbitmq.http() as http:
+        http.delete(f"users/{queue}").raise_for_status()
+        http.delete("queues/%2F/amqp-gateway.console.orders").raise_for_status()

@@ -245,6 +245,8 @@ def test_another_peer_by_another_agent_is_noticed_when_the_known_one_has_left(tm
     assert (play.lives()[begun:], play.gained()) == (ANOTHER, [])
 
 
+ORDERS = queue("orders", "q1", created=NOW - HOUR, published=30)
+
 # What waited in a durable queue: agents are asked before it is read.
 
 
@@ -297,3 +299,51 @@ def test_the_known_peer_needs_no_further_answer(tmp_path: Path) -> None:
     play.publish(AgentGone(AGENT))
     assert not play.source.identifying, "nothing of it is left"
     assert not Logged(tmp_path / "new", whole=True).source.identifying, "at first none is known"
+
+
+RESTARTED = ResyncBegan(AGENT, restarted=True)
+
+
+@pytest.mark.parametrize(
+    ("shown", "answered", "reports", "is_in_doubt"),
+    [
+        ([], set(), [ORDERS], True),
+        ([], set(), [ResyncBegan(), replace(ORDERS, agent=OTHER)], False),
+        ([], {AGENT}, [ORDERS], False),
+        ([site("a", "one.example")], set(), [ORDERS], False),
+        ([], {AGENT}, [ResyncBegan(restarted=True), ORDERS], False),
+        ([], {AGENT}, [ResyncBegan(), ResyncBegan(restarted=True), ORDERS], True),
+        ([], {AGENT}, [RESTARTED, ORDERS], True),
+        ([], {AGENT}, [ORDERS, RESTARTED], False),
+    ],
+    ids=[
+        "did not answer",
+        "another one",
+        "answered",
+        "is the known one",
+        "had restarted before",
+        "restarted later",
+        "restarted alone",
+        "shows nothing yet",
+    ],
+)
+def test_an_agent_that_may_be_another_peers_is_in_doubt(
+    shown: list[ObjectSeen],
+    answered: set[str],
+    reports: list[Observation],
+    tmp_path: Path,
+    *,
+    is_in_doubt: bool,
+) -> None:
+    source = read_before(tmp_path).source
+    assert source.peer_replaced([ClassLearned(SITE), *shown], answered) is None
+    assert source.doubted(reports) == ({AGENT} if is_in_doubt else set())
+
+
+def test_an_agent_that_does_not_answer_twice_is_read_all_the_same(tmp_path: Path) -> None:
+    source = read_before(tmp_path).source
+    in_doubt = []
+    for _ in range(4):
+        source.peer_replaced([], set())
+        in_doubt.append(bool(source.doubted([ORDERS])))
+    assert in_doubt == [True, False, True, False]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+import msgspec
 import structlog
 
 from gateway.config.sources import Am01Source, QmfSource
@@ -16,12 +17,21 @@ from gateway.dialects.qmf.am01.messages import ALL, Revision
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.peer_question import PeerQuestion
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import PropertiesMissing
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import WATCH_SECONDS, AmqpLink, AmqpRole
-from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble
 from gateway.links.protection import Protection
-from gateway.model.observations import ClassLearned, EventLearned, Observation, PeerReplaced
+from gateway.links.session_driver import MessageDriver
+from gateway.model.observations import (
+    ClassLearned,
+    EventLearned,
+    ObjectSeen,
+    Observation,
+    PeerReplaced,
+    ResyncEnded,
+)
 from gateway.model.times import SECOND
 from gateway.service.sources.source_context import SourceContext, remarked, source_console
 from gateway.service.state.cached_schemas import definitions_cache
@@ -93,6 +103,7 @@ async def run_qmf(
             driver.handle(PropertiesMissing())
 
     def observed(observations: tuple[Observation, ...]) -> None:
+        observations = without_doubted(source, console.state, observations, driver, endpoint)
         around.inventory.observed(source, remarked(observations, subscription), around.clock.now())
         around.inventory.afterwards(source, read_the_unnamed)
         if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
@@ -123,6 +134,31 @@ async def run_qmf(
         await link.run()
     else:
         await until_one_ends(link.run(), schemas.keep(lambda: console.definitions))
+
+
+def without_doubted(
+    source: SourceInventory,
+    state: State,
+    observations: tuple[Observation, ...],
+    driver: MessageDriver,
+    endpoint: AmqpEndpoint,
+) -> tuple[Observation, ...]:
+    """Drop the objects of agents that may be another broker's: all are read again when these were asked.
+
+    A new connection asks them. What had waited for this one is of those who were asked. Nothing is complete
+    without these objects.
+    """
+    doubted = frozenset[str]() if state is State.CATCHING_UP else source.doubted(observations)
+    if not doubted:
+        return observations
+    who = f"agent{'s' * (len(doubted) > 1)} {', '.join(sorted(doubted))}"
+    text = f"{endpoint}: {who} may be of another broker, and will be asked before more is read"
+    driver.fail(LinkError(Trouble.BROKEN, text))
+    return tuple(
+        msgspec.structs.replace(one, complete=False) if isinstance(one, ResyncEnded) else one
+        for one in observations
+        if not isinstance(one, ObjectSeen) or one.agent not in doubted
+    )
 
 
 def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
