@@ -14,7 +14,7 @@ from typing import Any, Final, SupportsIndex
 from urllib.parse import quote
 
 import aio_pika
-from aio_pika.abc import AbstractChannel, AbstractConnection
+from aio_pika.abc import AbstractChannel, AbstractConnection, TimeoutType
 from aiormq import Connection, exceptions
 from aiormq.abc import FieldTable
 from aiormq.connection import TransportFactory
@@ -53,6 +53,20 @@ class Refusal:
     text: str
 
 
+class _Channel(aio_pika.Channel):
+    """A channel; where its connection has ended, opening it fails as anything else that needs the broker."""
+
+    async def initialize(self, timeout: TimeoutType = None) -> None:  # noqa: ASYNC109  aio-pika's signature
+        """Open it.
+
+        Raises:
+            ConnectionError: the connection has ended.
+        """
+        if has_ended(self._connection):
+            raise ConnectionError("the connection ended before a channel was opened")
+        await super().initialize(timeout)
+
+
 class AbortableConnection(aio_pika.Connection):
     """An ``aio_pika.Connection`` that has access to its socket.
 
@@ -60,6 +74,8 @@ class AbortableConnection(aio_pika.Connection):
     that does not read blocks it for ever. Where a broker refuses to open a virtual host, aiormq
     reports neither code nor text. Only the creator of the transport has access to the socket.
     """
+
+    CHANNEL_CLASS = _Channel
 
     def __init__(
         self,
@@ -513,6 +529,12 @@ async def is_blocked(connection: AbstractConnection) -> bool:
     except TimeoutError:
         return True
     return False
+
+
+def has_ended(connection: AbstractConnection) -> bool:
+    """Return whether it has ended, by either side; aio-pika's ``is_closed`` is about requested ends only."""
+    below = connection.transport
+    return connection.is_closed or below is None or below.connection.is_closed
 
 
 async def ended(part: AbstractConnection | AbstractChannel) -> None:

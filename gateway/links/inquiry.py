@@ -15,7 +15,7 @@ import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 
 from gateway.dialects.session import Binding, Delivery, Send
-from gateway.links.amqp_connection import FAILURES, ended
+from gateway.links.amqp_connection import FAILURES, ended, has_ended
 from gateway.links.durable_queue import another_channel
 from gateway.links.own_queue import OwnQueue
 from gateway.tasks import until_one_ends
@@ -91,7 +91,7 @@ class Inquiring:
         try:
             await until_one_ends(ended(connection), self._ask(channel))
         except FAILURES as error:
-            if connection.is_closed:
+            if has_ended(connection):
                 raise
             log.warning("broker-not-asked", purpose=self._queue.purpose, detail=str(error))
             if channel.is_closed:

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn, cast
 
 import aio_pika
@@ -14,11 +15,12 @@ import httpx
 import pytest
 from aio_pika.abc import AbstractChannel
 from aiormq.abc import FieldTable
+from structlog.testing import capture_logs
 
 from gateway.dialects.session import Binding, Delivery, Effect, Send
-from gateway.links import inquiry
+from gateway.links import amqp, inquiry
 from gateway.links.amqp import AmqpRole
-from gateway.links.amqp_connection import LinkError
+from gateway.links.amqp_connection import AbortableConnection, AmqpEndpoint, LinkError, open_connection
 from gateway.links.durable_queue import (
     KEPT_PREFETCH,
     DurableQueue,
@@ -473,3 +475,41 @@ async def test_a_user_who_may_have_no_queue_for_answers_reads_what_waited(virtua
             await link.up()
             assert (asking.answers, session.bodies) == ([], ["waited"])
         http.delete(f"users/{name}").raise_for_status()
+
+
+async def test_a_connection_that_ends_while_it_is_asked_who_is_read_is_the_brokers_end(
+    virtual_host: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waited is read after the next inquiry, and not before."""
+    monkeypatch.setattr(inquiry, "PATIENCE_SECONDS", 10 * DEADLINE)
+    ledger, session = MemoryLedger(), ResumingSession()
+    async with subscribed(virtual_host, ledger):
+        pass
+    await released(virtual_host)
+    await say(virtual_host, "waited")
+    opened: list[AbortableConnection] = []
+    inquiries = [Asking(session, answered=answered) for answered in (False, True)]
+
+    async def connect(endpoint: AmqpEndpoint, name: str) -> AbortableConnection:
+        connection = await open_connection(endpoint, name)
+        assert isinstance(connection, AbortableConnection)
+        opened.append(connection)
+        return connection
+
+    monkeypatch.setattr(amqp, "open_connection", connect)
+    asked = iter(inquiries)
+    of = replace(keeping(ledger), inquiry=lambda: next(asked))
+    with capture_logs() as logs:
+        async with linked(endpoint_of(virtual_host.broker, virtual_host.name), of, session) as link:
+            await eventually(partial(answers_are_awaited, virtual_host), "it asks")
+            opened[0].abort()
+            assert "ended" in await link.down()
+            await link.up()
+    assert (inquiries[0].ended, inquiries[1].ended, session.bodies) == ([], [[]], ["waited"])
+    assert not {"broker-not-asked", "link-failed"} & {one["event"] for one in logs}
+
+
+async def answers_are_awaited(virtual_host: VirtualHost) -> bool:
+    with virtual_host.http() as http:
+        queues = http.get(f"queues/{virtual_host.path}").raise_for_status().json()
+    return any(one.get("exclusive") and one.get("consumers") for one in queues)
