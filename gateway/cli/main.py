@@ -257,10 +257,26 @@ def _let_signals_in() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+class _Remarks(io.FileIO):
+    """Standard error of a command: what cannot be written there is dropped, and ends no work.
+
+    Its reader may have ended, its disk may be full, or it does not block and has no room.
+    """
+
+    def write(self, octets: bytes) -> int:  # type: ignore[override]  # no other buffers
+        """Write octets, or drop those that cannot be written."""
+        left = memoryview(octets)
+        with contextlib.suppress(OSError):
+            while left and (written := super().write(left)):  # None: there is no room
+                left = left[written:]
+        return len(octets)
+
+
 def _open_standard_streams() -> None:
     """Open the standard streams that were closed, so that no file or socket becomes one of them.
 
-    Writing to standard output still fails, as `gateway.cli.printing.once_done` expects; errors are discarded.
+    Writing to standard output still fails, as `gateway.cli.printing.once_done` expects; standard error never
+    does, whatever it is.
     """
     for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
@@ -271,6 +287,10 @@ def _open_standard_streams() -> None:
     sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    errors = sys.__stderr__
+    if errors is not None and sys.stderr is errors:  # else a program around this one reads it
+        output = _Remarks(2, "w", closefd=False)
+        sys.stderr = io.TextIOWrapper(output, errors.encoding, "backslashreplace", line_buffering=True)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a terminal's encoding lacks is displayed as what does not print is, and ends no command.
         sys.stdout.reconfigure(errors="backslashreplace")

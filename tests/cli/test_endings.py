@@ -51,6 +51,29 @@ def test_a_closed_output_is_one_without_a_reader(tmp_path: Path, words: list[str
     assert (done.returncode, done.stderr) == (ExitCode.NOT_READ, b"")
 
 
+@pytest.mark.parametrize("is_full", [False, True], ids=["no reader", "disk full"])
+def test_remarks_that_cannot_be_written_end_no_command(tmp_path: Path, *, is_full: bool) -> None:
+    record = LogRecord(kind=RecordKind.GAP, ingest_ts="2026-11-20T08:00:01.000000Z", source="orders")
+    segment(tmp_path, 1, [record, record])
+    reading, writing = os.pipe()
+    os.close(reading)
+    if is_full:
+        os.close(writing)
+        writing = os.open("/dev/full", os.O_WRONLY)
+    try:
+        done = subprocess.run(  # noqa: S603  our own command
+            [*COMMAND, "log", "query", "--folder", str(tmp_path), "--limit", "1", "SELECT source FROM log"],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=writing,
+            timeout=DEADLINE,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stdout.split()[::2]) == (0, [b"source", b"orders"])
+
+
 def test_an_encoding_without_a_character_ends_no_command(tmp_path: Path) -> None:
     record = LogRecord(kind=RecordKind.CREATE, ingest_ts="2026-11-20T08:00:01.000000Z", object_name="é\x1b€")
     segment(tmp_path, 1, [record])
