@@ -184,7 +184,7 @@ def test_an_agent_of_another_broker_that_comes_later_is_asked_before_it_is_read(
     (_, identity, _), *_ = late
     another = [("delete", identity, True), ("create", identity, None)]
     assert (late, replaced) == (another, another * 2)
-    assert [row[0] for row in restarted] == [*"delete create".split() * 2, "update"]
+    assert [row[0] for row in restarted] == [*["delete", "create"] * 2, "update"]
     with rabbitmq.http() as http:
         http.delete(f"users/{queue}").raise_for_status()
         http.delete("queues/%2F/amqp-gateway.console.orders").raise_for_status()

@@ -306,14 +306,22 @@ def test_a_queue_that_is_gone_is_reported_as_a_gap(shop: Plant) -> None:
 
 
 @contextmanager
-def plugin_off_and_on(shop: Plant) -> Iterator[None]:
+def plugin_off_and_on(shop: Plant) -> Iterator[dt.datetime]:
     """Do what RabbitMQ does when the plugin of events is disabled and enabled; its exchange goes.
 
-    At the end of the block the agent receives events again, too: another test follows.
+    At the end of the block the agent receives events again, too: another test follows. The block gets a time
+    at which it was off; the command ends later than the gap may.
     """
-    off = "rabbit:stop_apps([rabbitmq_event_exchange])"
-    shop.broker.rabbitmqctl("eval", f"{off}, rabbit:start_apps([rabbitmq_event_exchange], #{{}}).")
-    yield
+    off = "rabbit:stop_apps([rabbitmq_event_exchange]), Off = erlang:system_time(microsecond)"
+    on = "rabbit:start_apps([rabbitmq_event_exchange], #{})"
+    printed = shop.broker.rabbitmqctl("eval", f"{off}, {on}, Off.")
+    try:
+        yield dt.datetime.fromtimestamp(int(printed) / 1_000_000, dt.UTC)
+    finally:
+        _events_are_reported_again(shop)
+
+
+def _events_are_reported_again(shop: Plant) -> None:
     prefix, numbers = f"again-{time.monotonic_ns()}-", itertools.count()
 
     def is_reported() -> bool:
@@ -327,10 +335,7 @@ def plugin_off_and_on(shop: Plant) -> Iterator[None]:
 
 def test_a_plugin_that_is_off_for_a_moment_makes_a_gap_and_events_arrive_again(shop: Plant) -> None:
     before = len(shop.gaps(READ))
-    with plugin_off_and_on(shop):
-        was_off = dt.datetime.now(dt.UTC)  # events are still proven while the command begins
-        shop.declare("missed")
-        shop.delete("missed")
+    with plugin_off_and_on(shop) as was_off:
         wait_until(lambda: shop.gaps(READ)[before:], "the gap")
         gap, *_ = shop.gaps(READ)[before:]
         assert time_of(gap, "from_ts") <= was_off < time_of(gap, "to_ts")
