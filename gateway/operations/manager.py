@@ -349,7 +349,8 @@ class OperationManager:
         self._turns_of(one.request.source).leave(number)
         self.counters[ended.outcome] += 1
         record = self._audit.ended(one.record, one.operation, ended, one.trouble, now)
-        if ended.outcome is Outcome.UNKNOWN and plan.kind is not OperationKind.READ:
+        is_final = ended.reported and plan.target.entry is None  # nothing will show more of it
+        if ended.outcome is Outcome.UNKNOWN and plan.kind is not OperationKind.READ and not is_final:
             self._reconciler.add(
                 # With the token of the call a late answer to it is recognised.
                 one.operation,

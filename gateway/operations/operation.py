@@ -446,7 +446,8 @@ class Operation:
     def _verified(self, answer: Answer) -> Ended:
         failure, entry = self._failure, self.plan.target.entry
         if answer.outcome is Outcome.OBJECT_GONE or (answer.outcome is Outcome.APPLIED and entry is None):
-            return failure or Ended(Outcome.OBJECT_GONE, "reported as done, and then the object was gone")
+            text = "reported as done, but not read back: the object is gone"
+            return failure or Ended(Outcome.UNKNOWN, text, reported=True)
         if answer.outcome is not Outcome.APPLIED or entry is None:
             if failure is not None:
                 return self._not_read_back(failure)

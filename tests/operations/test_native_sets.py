@@ -127,7 +127,7 @@ def test_a_value_can_be_taken_away_where_it_may_be_absent(works: Works) -> None:
         (boiler(speed=30), Outcome.APPLIED),
         (boiler(speed=25), Outcome.APPLIED_DIFFERENTLY),
         (boiler(speed=20), Outcome.NOT_APPLIED),
-        (boiler(deleted=NOW), Outcome.OBJECT_GONE),
+        (boiler(deleted=NOW), Outcome.UNKNOWN),
     ],
 )
 def test_what_is_read_back_counts_and_what_was_noted_is_reported(

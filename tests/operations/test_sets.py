@@ -123,7 +123,7 @@ def test_a_value_can_be_taken_away_where_it_may_be_absent(works: Works, left: st
         (boiler(limit=5), Outcome.NOT_APPLIED),
         (boiler(limit=6), Outcome.APPLIED_DIFFERENTLY),
         (boiler(limit=None), Outcome.APPLIED_DIFFERENTLY),
-        (boiler(deleted=NOW), Outcome.OBJECT_GONE),
+        (boiler(deleted=NOW), Outcome.UNKNOWN),
     ],
 )
 def test_what_is_read_back_counts(works: Works, found: ObjectSeen, outcome: Outcome) -> None:

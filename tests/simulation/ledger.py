@@ -222,7 +222,7 @@ class Ledger:
 
 def _is_reported(record: OperationRecord) -> bool:
     """Return whether an operation was reported as done and had no effect."""
-    is_gone = record.outcome is Outcome.OBJECT_GONE and record.text.startswith("reported as done")
+    is_gone = record.outcome is Outcome.UNKNOWN and "the object is gone" in record.text
     return is_gone or record.outcome is Outcome.APPLIED_DIFFERENTLY
 
 
