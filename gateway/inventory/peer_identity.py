@@ -107,6 +107,7 @@ class PeerWatch:
         self._is_suspected = False
         self._unproven: set[str] = set()  # the agents that may be another peer's since they were asked
         self._doubted: set[str] = set()  # those that are to be asked again
+        self._silent: set[str] = set()  # those that were, and did not answer
         self._reads_first = False  # everything, since agents were asked
 
     def restore(self, class_name: str, agent: str, values: Mapping[str, object]) -> None:
@@ -128,16 +129,23 @@ class PeerWatch:
         foreign = self._foreign_of(found)
         return any(name in self._known and name not in foreign for name in found)
 
-    def replaced(self, shown: Collection[Observation], answered: Collection[str]) -> PeerReplaced | None:
+    def is_settled(self, shown: Collection[Observation], answered: Collection[str]) -> bool:
+        """Return whether no further answer is needed: of the known peer, or of those who were in doubt."""
+        return self.is_shown(shown) or bool(self._doubted and self._doubted.issubset(answered))
+
+    def replaced(
+        self, shown: Collection[Observation], answered: Collection[str], silent: Collection[str] = ()
+    ) -> PeerReplaced | None:
         """Return that another peer was shown in the place of the known one; that one is known from here on.
 
         Args:
             shown: classes and objects, as agents have just shown them.
             answered: the agents that have shown all their objects of the `asked` classes.
+            silent: those that were asked, and have not.
         """
         is_shown = self.is_shown(shown)
-        silent = set() if is_shown else {one for known in self._known.values() for one in known.agents}
-        self._unproven = silent.difference(answered, self._doubted)
+        self._silent = (self._silent | self._doubted).intersection(silent)
+        self._unproven = set() if is_shown else set(silent) - self._silent
         self._doubted.clear()
         self._reads_first = True
         found = self._found(shown)
@@ -155,7 +163,7 @@ class PeerWatch:
         """Return the agents that show objects, and may be another peer's: they are to be asked before.
 
         An agent is in doubt when it has restarted, or did not answer when it was asked (`replaced`). One that
-        does not answer again is in doubt no longer: it would never be read.
+        does not answer then either is in doubt no longer: it would never be read.
         """
         found = set[str]()
         for observation in () if self._holds else observations:
@@ -163,13 +171,17 @@ class PeerWatch:
                 case ResyncBegan(agent, restarted=restarted):
                     # The first reading reports restarts of before they were asked.
                     if restarted and (agent or not self._reads_first):
-                        known = {one for peer in self._known.values() for one in peer.agents}
-                        self._unproven |= known & {agent} if agent else known
+                        self._unproven |= self._identified_agents(agent)
                     self._reads_first = self._reads_first and bool(agent)
-                case ObjectSeen() if observation.agent in self._unproven:
-                    found.add(observation.agent)
+                case ObjectSeen(agent=agent) if agent in self._unproven:
+                    found |= self._identified_agents(agent)
         self._doubted |= found
         return frozenset(found)
+
+    def _identified_agents(self, agent: str) -> set[str]:
+        """Return the agents that are `asked`; if one is named, it alone, or none."""
+        asked = {one for agents in self.asked.values() for one in agents}
+        return asked & {agent} if agent else asked
 
     def _found(self, shown: Collection[Observation]) -> dict[str, Peer]:
         """Return what classes and objects show, by class."""

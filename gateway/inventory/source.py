@@ -204,13 +204,15 @@ class SourceInventory:
         """The agents to ask which peer is read, by class (``package:name``); empty where none is known."""
         return {} if self._peers is None else self._peers.asked
 
-    def shows_known_peer(self, shown: Collection[Observation]) -> bool:
-        """Return whether what agents have just shown is of the known peer (`PeerWatch.is_shown`)."""
-        return self._peers is not None and self._peers.is_shown(shown)
+    def knows_peer(self, shown: Collection[Observation], answered: Collection[str]) -> bool:
+        """Return whether no agent needs to show more (`PeerWatch.is_settled`)."""
+        return self._peers is not None and self._peers.is_settled(shown, answered)
 
-    def peer_replaced(self, shown: Collection[Observation], answered: Collection[str]) -> PeerReplaced | None:
+    def peer_replaced(
+        self, shown: Collection[Observation], answered: Collection[str], silent: Collection[str]
+    ) -> PeerReplaced | None:
         """Return that agents have shown another peer (`PeerWatch.replaced`); the caller has it observed."""
-        return None if self._peers is None else self._peers.replaced(shown, answered)
+        return None if self._peers is None else self._peers.replaced(shown, answered, silent)
 
     def doubted(self, observations: Iterable[Observation]) -> frozenset[str]:
         """Return the agents that are to be asked before their objects are used (`PeerWatch.doubted`)."""

@@ -275,13 +275,13 @@ def test_answers_show_another_peer_before_what_waited_is_read(
     play = read_before(tmp_path)
     assert play.source.identifying == {"shop:site": {AGENT}}
     answers: list[Observation] = [ClassLearned(SITE), *(site(*one) for one in shown)]
-    replaced = play.source.peer_replaced(answers, answered)
+    replaced = play.source.peer_replaced(answers, answered, ())
     assert (replaced is not None) is is_another
     if replaced is not None:
         play.publish(replaced)
         assert "b" in replaced.text
         assert "in the place of a at one.example" in replaced.text
-        assert play.source.shows_known_peer(answers), "it is known from now on"
+        assert play.source.knows_peer(answers, ()), "it is known from now on"
     # What waited is applied at once, whoever has shown himself.
     play.publish(SourceStateSeen(SourceState.SYNCHRONISING), *map(ClassLearned, (VHOST, QUEUE)))
     play.publish(vhost("/", "v1"), queue("orders", "q1", created=NOW - HOUR, published=30))
@@ -293,9 +293,9 @@ def test_answers_show_another_peer_before_what_waited_is_read(
 def test_the_known_peer_needs_no_further_answer(tmp_path: Path) -> None:
     play = read_before(tmp_path)
     answers: list[Observation] = [ClassLearned(SITE), site("a", "two.example")]
-    assert play.source.shows_known_peer(answers)
-    assert not play.source.shows_known_peer([ClassLearned(SITE), site("b", "two.example")])
-    assert play.source.peer_replaced(answers, {AGENT}) is None
+    assert play.source.knows_peer(answers, ())
+    assert not play.source.knows_peer([ClassLearned(SITE), site("b", "two.example")], ())
+    assert play.source.peer_replaced(answers, {AGENT}, ()) is None
     play.publish(AgentGone(AGENT))
     assert not play.source.identifying, "nothing of it is left"
     assert not Logged(tmp_path / "new", whole=True).source.identifying, "at first none is known"
@@ -305,20 +305,22 @@ RESTARTED = ResyncBegan(AGENT, restarted=True)
 
 
 @pytest.mark.parametrize(
-    ("shown", "answered", "reports", "is_in_doubt"),
+    ("shown", "silent", "reports", "is_in_doubt"),
     [
-        ([], set(), [ORDERS], True),
-        ([], set(), [ResyncBegan(), replace(ORDERS, agent=OTHER)], False),
-        ([], {AGENT}, [ORDERS], False),
-        ([site("a", "one.example")], set(), [ORDERS], False),
-        ([], {AGENT}, [ResyncBegan(restarted=True), ORDERS], False),
-        ([], {AGENT}, [ResyncBegan(), ResyncBegan(restarted=True), ORDERS], True),
-        ([], {AGENT}, [RESTARTED, ORDERS], True),
-        ([], {AGENT}, [ORDERS, RESTARTED], False),
+        ([], {AGENT}, [ORDERS], True),
+        ([], {AGENT}, [ResyncBegan(), replace(ORDERS, agent=OTHER)], False),
+        ([], {OTHER}, [replace(ORDERS, agent=OTHER)], False),
+        ([], set(), [ORDERS], False),
+        ([site("a", "one.example")], {AGENT}, [ORDERS], False),
+        ([], set(), [ResyncBegan(restarted=True), ORDERS], False),
+        ([], set(), [ResyncBegan(), ResyncBegan(restarted=True), ORDERS], True),
+        ([], set(), [RESTARTED, ORDERS], True),
+        ([], set(), [ORDERS, RESTARTED], False),
     ],
     ids=[
         "did not answer",
         "another one",
+        "shows nothing of itself",
         "answered",
         "is the known one",
         "had restarted before",
@@ -329,21 +331,37 @@ RESTARTED = ResyncBegan(AGENT, restarted=True)
 )
 def test_an_agent_that_may_be_another_peers_is_in_doubt(
     shown: list[ObjectSeen],
-    answered: set[str],
+    silent: set[str],
     reports: list[Observation],
     tmp_path: Path,
     *,
     is_in_doubt: bool,
 ) -> None:
     source = read_before(tmp_path).source
-    assert source.peer_replaced([ClassLearned(SITE), *shown], answered) is None
+    answers: list[Observation] = [ClassLearned(SITE), *shown]
+    assert source.peer_replaced(answers, {AGENT} - silent, silent) is None
     assert source.doubted(reports) == ({AGENT} if is_in_doubt else set())
+    assert source.knows_peer([], {AGENT}) is is_in_doubt, "who was in doubt has answered"
 
 
-def test_an_agent_that_does_not_answer_twice_is_read_all_the_same(tmp_path: Path) -> None:
+def test_an_agent_that_does_not_answer_when_it_is_in_doubt_is_read_all_the_same(tmp_path: Path) -> None:
     source = read_before(tmp_path).source
-    in_doubt = []
-    for _ in range(4):
-        source.peer_replaced([], set())
-        in_doubt.append(bool(source.doubted([ORDERS])))
-    assert in_doubt == [True, False, True, False]
+
+    def is_in_doubt(silent: set[str], *reports: Observation) -> bool:
+        source.peer_replaced([], {AGENT} - silent, silent)
+        return bool(source.doubted([*reports, ORDERS]))
+
+    assert is_in_doubt({AGENT})
+    assert not is_in_doubt({AGENT})
+    assert not is_in_doubt({AGENT})
+    assert is_in_doubt({AGENT}, RESTARTED), "as a restart is another one's"
+    assert not is_in_doubt({AGENT})
+    assert not is_in_doubt(set())
+    assert is_in_doubt({AGENT}), "as it can answer"
+
+
+def test_an_agent_that_is_gone_is_in_doubt_no_longer(tmp_path: Path) -> None:
+    play = read_before(tmp_path)
+    play.source.peer_replaced([], set(), {AGENT})
+    play.publish(AgentGone(AGENT))
+    assert not play.source.doubted([ORDERS])

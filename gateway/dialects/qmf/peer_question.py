@@ -79,8 +79,12 @@ class PeerQuestion:
     @property
     def answered(self) -> frozenset[str]:
         """The agents that have shown all that they were asked for."""
-        lacking = {query.agent for query in (*self._open, *self._refused)}
-        return frozenset({query.agent for query in self._queries} - lacking)
+        return frozenset({query.agent for query in self._queries} - self.silent)
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """The agents that were asked for more than they have shown."""
+        return frozenset(query.agent for query in (*self._open, *self._refused))
 
     def bindings(self, queue: str) -> tuple[Binding, ...]:
         """Return the bindings of the queue of this name, to which answers are sent."""

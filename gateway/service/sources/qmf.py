@@ -63,12 +63,14 @@ class BrokerInquiry:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the known broker was shown, or all agents have answered."""
-        return self._question.is_answered or self._source.shows_known_peer(self._question.shown)
+        """Whether the known broker was shown, or all agents have answered, or those that were in doubt."""
+        question = self._question
+        return question.is_answered or self._source.knows_peer(question.shown, question.answered)
 
     def end(self) -> None:
         """Observe that another broker is read, if agents have shown that."""
-        replaced = self._source.peer_replaced(self._question.shown, self._question.answered)
+        question = self._question
+        replaced = self._source.peer_replaced(question.shown, question.answered, question.silent)
         if replaced is not None:
             self._observe(replaced)
 
