@@ -264,7 +264,7 @@ class _Remarks(io.FileIO):
     """
 
     def write(self, octets: bytes) -> int:  # type: ignore[override]  # no other buffers
-        """Write octets, or drop those that cannot be written."""
+        """Write bytes, or drop those that cannot be written."""
         left = memoryview(octets)
         with contextlib.suppress(OSError):
             while left and (written := super().write(left)):  # None: there is no room
