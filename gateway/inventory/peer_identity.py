@@ -129,8 +129,8 @@ class PeerWatch:
         foreign = self._foreign_of(found)
         return any(name in self._known and name not in foreign for name in found)
 
-    def is_settled(self, shown: Collection[Observation], answered: Collection[str]) -> bool:
-        """Return whether no further answer is needed: of the known peer, or of those who were in doubt."""
+    def is_answered(self, shown: Collection[Observation], answered: Collection[str]) -> bool:
+        """Return whether the known peer has answered, or all agents that were in doubt."""
         return self.is_shown(shown) or bool(self._doubted and self._doubted.issubset(answered))
 
     def replaced(

@@ -204,9 +204,13 @@ class SourceInventory:
         """The agents to ask which peer is read, by class (``package:name``); empty where none is known."""
         return {} if self._peers is None else self._peers.asked
 
-    def knows_peer(self, shown: Collection[Observation], answered: Collection[str]) -> bool:
-        """Return whether no agent needs to show more (`PeerWatch.is_settled`)."""
-        return self._peers is not None and self._peers.is_settled(shown, answered)
+    def is_peer_shown(self, shown: Collection[Observation]) -> bool:
+        """Return whether agents have shown the known peer (`PeerWatch.is_shown`)."""
+        return self._peers is not None and self._peers.is_shown(shown)
+
+    def has_peer_answered(self, shown: Collection[Observation], answered: Collection[str]) -> bool:
+        """Return whether enough agents have answered (`PeerWatch.is_answered`)."""
+        return self._peers is not None and self._peers.is_answered(shown, answered)
 
     def peer_replaced(
         self, shown: Collection[Observation], answered: Collection[str], silent: Collection[str]

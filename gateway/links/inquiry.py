@@ -25,15 +25,23 @@ log = structlog.get_logger(__name__)
 PATIENCE_SECONDS: Final = 30.0
 """The longest time that a durable queue waits for the answers."""
 REPEAT_SECONDS: Final = 2.0
-"""The interval of requests without an answer: an agent may start after the broker, or stand still."""
+"""The interval of requests without an answer: an agent may start after the broker, or stand still.
+
+So long, too, an answer may still follow that changes the conclusion of all others.
+"""
 
 
 class Inquiry(Protocol):
     """A conversation that finds out who is read; without I/O."""
 
     @property
+    def is_answered(self) -> bool:
+        """Whether no further answer is needed, but for one that makes it settled."""
+        ...
+
+    @property
     def is_settled(self) -> bool:
-        """Whether no further answer is needed."""
+        """Whether it is answered, and no further answer can change the conclusion."""
         ...
 
     def bindings(self, queue: str) -> Sequence[Binding]:
@@ -113,15 +121,21 @@ class Inquiring:
             await queue.cancel(consumer)  # its queue ends with it
 
     async def _until_settled(self, reply_to: str) -> None:
-        while not self._inquiry.is_settled:
-            self._to_send = [*self._inquiry.requests(reply_to)]
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(REPEAT_SECONDS):
-                    await self._converse()
+        inquiry = self._inquiry
+        while not inquiry.is_answered:
+            self._to_send = [*inquiry.requests(reply_to)]
+            await self._converse(lambda: inquiry.is_answered)
+        # Two agents may have one name for a while: the answer of the other one may be the first.
+        await self._converse(lambda: inquiry.is_settled)
 
-    async def _converse(self) -> None:
-        """Send what follows from each answer, until it is settled."""
-        while not self._inquiry.is_settled:
+    async def _converse(self, is_over: Callable[[], bool]) -> None:
+        """Send what follows from each answer, until it is over or for `REPEAT_SECONDS`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REPEAT_SECONDS):
+                await self._exchange_until(is_over)
+
+    async def _exchange_until(self, is_over: Callable[[], bool]) -> None:
+        while not is_over():
             sends, self._to_send = self._to_send, []
             for send in sends:
                 await self._publish(send)

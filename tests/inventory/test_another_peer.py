@@ -281,7 +281,7 @@ def test_answers_show_another_peer_before_what_waited_is_read(
         play.publish(replaced)
         assert "b" in replaced.text
         assert "in the place of a at one.example" in replaced.text
-        assert play.source.knows_peer(answers, ()), "it is known from now on"
+        assert play.source.is_peer_shown(answers), "it is known from now on"
     # What waited is applied at once, whoever has shown himself.
     play.publish(SourceStateSeen(SourceState.SYNCHRONISING), *map(ClassLearned, (VHOST, QUEUE)))
     play.publish(vhost("/", "v1"), queue("orders", "q1", created=NOW - HOUR, published=30))
@@ -293,8 +293,8 @@ def test_answers_show_another_peer_before_what_waited_is_read(
 def test_the_known_peer_needs_no_further_answer(tmp_path: Path) -> None:
     play = read_before(tmp_path)
     answers: list[Observation] = [ClassLearned(SITE), site("a", "two.example")]
-    assert play.source.knows_peer(answers, ())
-    assert not play.source.knows_peer([ClassLearned(SITE), site("b", "two.example")], ())
+    assert play.source.is_peer_shown(answers)
+    assert not play.source.is_peer_shown([ClassLearned(SITE), site("b", "two.example")])
     assert play.source.peer_replaced(answers, {AGENT}, ()) is None
     play.publish(AgentGone(AGENT))
     assert not play.source.identifying, "nothing of it is left"
@@ -341,7 +341,7 @@ def test_an_agent_that_may_be_another_peers_is_in_doubt(
     answers: list[Observation] = [ClassLearned(SITE), *shown]
     assert source.peer_replaced(answers, {AGENT} - silent, silent) is None
     assert source.doubted(reports) == ({AGENT} if is_in_doubt else set())
-    assert source.knows_peer([], {AGENT}) is is_in_doubt, "who was in doubt has answered"
+    assert source.has_peer_answered([], {AGENT}) is is_in_doubt, "who was in doubt has answered"
 
 
 def test_an_agent_that_does_not_answer_when_it_is_in_doubt_is_read_all_the_same(tmp_path: Path) -> None:

@@ -403,22 +403,27 @@ async def test_a_queue_whose_node_is_down_is_waited_for_and_lacks_messages_when_
 
 
 class Asking:
-    """An inquiry that is settled by the answer ``first``.
+    """An inquiry that is answered by ``first``, and settled by a later answer.
 
     Attributes:
         answers: the answers so far.
         ended: the bodies that the session had received when it ended, each time.
     """
 
-    def __init__(self, session: ResumingSession, *, answered: bool) -> None:
+    def __init__(self, session: ResumingSession, *, answered: bool, settled_by: str = "first") -> None:
         self.answers: list[str] = []
         self.ended: list[list[str]] = []
         self._session = session
+        self._settled_by = settled_by
         self._exchange = "amq.direct" if answered else "amq.fanout"
 
     @property
-    def is_settled(self) -> bool:
+    def is_answered(self) -> bool:
         return "first" in self.answers
+
+    @property
+    def is_settled(self) -> bool:
+        return self._settled_by in self.answers
 
     def bindings(self, queue: str) -> list[Binding]:
         return [Binding("amq.direct", queue)]
@@ -429,7 +434,8 @@ class Asking:
 
     def take(self, delivery: Delivery) -> list[Send]:
         self.answers.append(delivery.body.decode())
-        return [Send(self._exchange, delivery.routing_key, b"first")] if len(self.answers) == 1 else []
+        following = {"zeroth": b"first", "first": b"second"}.get(self.answers[-1])
+        return [] if following is None else [Send(self._exchange, delivery.routing_key, following)]
 
     def end(self) -> None:
         self.ended.append(self._session.bodies)
@@ -456,6 +462,20 @@ async def test_who_is_read_is_asked_before_what_waited_is_read(
         with virtual_host.http() as http:
             queues = http.get(f"queues/{virtual_host.path}").raise_for_status().json()
     assert [one["name"] for one in queues] == [QUEUE], "that for answers is gone"
+
+
+@pytest.mark.parametrize("settled_by", ["second", "none"])
+async def test_an_answer_that_another_one_can_refute_waits_for_it(
+    virtual_host: VirtualHost, monkeypatch: pytest.MonkeyPatch, settled_by: str
+) -> None:
+    monkeypatch.setattr(inquiry, "PATIENCE_SECONDS", DEADLINE)
+    session = ResumingSession()
+    asking = Asking(session, answered=True, settled_by=settled_by)
+    of = replace(keeping(MemoryLedger()), inquiry=lambda: asking)
+    async with linked(endpoint_of(virtual_host.broker, virtual_host.name), of, session) as link:
+        await link.up()
+    assert asking.answers == ["zeroth", "first", "second"]
+    assert len(asking.ended) == 1
 
 
 async def test_a_user_who_may_have_no_queue_for_answers_reads_what_waited(virtual_host: VirtualHost) -> None:

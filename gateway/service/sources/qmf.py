@@ -62,10 +62,15 @@ class BrokerInquiry:
         self.take = question.take
 
     @property
-    def is_settled(self) -> bool:
+    def is_answered(self) -> bool:
         """Whether the known broker was shown, or all agents have answered, or those that were in doubt."""
         question = self._question
-        return question.is_answered or self._source.knows_peer(question.shown, question.answered)
+        return question.is_answered or self._source.has_peer_answered(question.shown, question.answered)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the known broker was shown."""
+        return self._source.is_peer_shown(self._question.shown)
 
     def end(self) -> None:
         """Observe that another broker is read, if agents have shown that."""
