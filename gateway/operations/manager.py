@@ -298,8 +298,8 @@ class OperationManager:
         Where a principal has too many of them it is only counted for now.
         """
         target = self._planner.found(request)
-        if target is None and not self._planner.is_being_read(request):
-            request = msgspec.structs.replace(request, stable_name="")
+        if target is None:
+            request = self._planner.recordable(request)
         self.counters[refusal.outcome] += attempts
         attempt = Attempt(request.principal, kind_of(request.action), refusal.outcome, refusal.text, attempts)
         if not self._refusals.admit(attempt, now):

@@ -220,10 +220,16 @@ class Planner:
         readable = frozenset() if schema is None else self._readable(principal, subject, schema)
         return Found(source, entry, frozenset() if entry is None else readable)
 
-    def is_being_read(self, request: OperationRequest) -> bool:
-        """Return whether a request's object may be one that the core has not read again since its start."""
+    def recordable(self, request: OperationRequest) -> OperationRequest:
+        """Return a request on an object that is not known as it is recorded.
+
+        Its name is, where it may be one that the core has not read again since its start. One on a source
+        that there is not is recorded as one on the gateway: each source has a history of its own.
+        """
         source = self._inventory.source(request.source)
-        return source is not None and _is_being_read(source)
+        if source is None:
+            return msgspec.structs.replace(request, source=0, stable_name="")
+        return request if _is_being_read(source) else msgspec.structs.replace(request, stable_name="")
 
     def _is_another(self, request: OperationRequest, entry: Entry) -> bool:
         return request.ends is not None and self._inventory.ended_since(request.ends, entry.record)

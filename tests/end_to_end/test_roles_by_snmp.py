@@ -363,6 +363,7 @@ def _operations(lines: list[str]) -> dict[bool, set[str]]:
         index, _, value = rest.partition("] = ")
         columns.setdefault(index, []).append(f"{column} {value}")
     found: dict[bool, set[str]] = {True: set(), False: set()}
-    for row in map(" ".join, columns.values()):
+    attempts = (row for row in map(" ".join, columns.values()) if "more attempts within a minute" not in row)
+    for row in attempts:
         found[_ABSENT.search(row) is None].add(without_names(row, "is-", "no-"))
     return found

@@ -99,6 +99,7 @@ def test_an_object_that_is_not_there(works: Works, where: dict[str, int]) -> Non
     answer = works.answers[works.ask(SET, **where)]  # type: ignore[arg-type]  # one of them is a text
     assert answer.outcome is Outcome.OBJECT_GONE
     assert (works.record.row, works.record.stable_name) == (0, "")
+    assert works.record.source == (0 if "source" in where else 1), "an invented source gets no history"
 
 
 @pytest.mark.parametrize(
