@@ -256,6 +256,10 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """Return the variable of an object that has this name; ``None`` outside the tables of objects."""
         return self._tables.variable(name)
 
+    def absent(self, name: Oid) -> Variable | None:
+        """Return the variable of this name as of a row that is not there; ``None`` outside the tables."""
+        return self._tables.absent(name)
+
     def pointer(self, link: ObjectLink, source: int) -> bytes | None:
         """Return the TLV of a RowPointer to an object of the source of this number; ``None`` without row."""
         return self._tables.pointer(link, source)

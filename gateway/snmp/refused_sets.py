@@ -1,5 +1,6 @@
 """Reports to the core of SETs that were refused without asking it; the core records who attempted what.
 
+A report is made of what the requester sees, so that it takes as long for a hidden object as for none.
 A value is reported where its variable is that of an element; the core masks it where the element is secret.
 Any other name may have any value, such as a password under a mistyped name: only the name is reported.
 """
@@ -28,33 +29,35 @@ MAX_RECORDED: Final = 100
 _NUMBERS: Final = frozenset({ber.GAUGE32, ber.COUNTER32, ber.COUNTER64, ber.TIME_TICKS})
 
 
-def asked_values(
-    variables: ManagedObjects, assignments: Sequence[Assignment], refused: int
-) -> Mapping[str, FeedValue]:
+Find: TypeAlias = Callable[[Oid], Variable | None]
+"""`gateway.snmp.tables.classes.ManagedObjects.variable`, or ``absent``."""
+
+
+def asked_values(find: Find, assignments: Sequence[Assignment], refused: int) -> Mapping[str, FeedValue]:
     """Return the requested values by name.
 
     An element of the refused binding's object has its own name, one of another object the name of that object
     before it, and any other variable its object identifier.
 
     Args:
-        variables: the known variables.
+        find: returns known variables.
         assignments: the assignments of the SET.
         refused: the place of the refused one, from 0.
     """
-    about = variables.variable(assignments[refused].name)
+    about = find(assignments[refused].name)
     places = list(range(min(len(assignments), MAX_RECORDED)))
     if refused not in places:
         places[-1] = refused
     values: dict[str, FeedValue] = {}
     for place in places:
         assignment = assignments[place]
-        variable = variables.variable(assignment.name)
+        variable = find(assignment.name)
         name = _name(variable, about, assignment.name)
         if name in values:
             # A SET may have one variable several times.
             name = f"{name} ({assignment.index})"
         values[name] = (
-            MASK if variable is None or variable.entry is None else _value(variables, variable, assignment)
+            MASK if variable is None or variable.entry is None else _value(find, variable, assignment)
         )
     return values
 
@@ -72,19 +75,20 @@ def _object(target: Target) -> tuple[int, str, int]:
     return target.source, target.class_name, target.row
 
 
-def _value(variables: ManagedObjects, variable: Variable, assignment: Assignment) -> FeedValue:
+def _value(find: Find, variable: Variable, assignment: Assignment) -> FeedValue:
     """Return a value of the element's type; the SNMP value where it does not fit, or means no value."""
     element, entry = variable.element, variable.entry
     if element is not None and entry is not None and entry.syntax in WRITABLE_SYNTAXES:
 
-        def find(instance: Oid) -> ObjectLink | None:
-            target = variables.target(instance)
+        def link(instance: Oid) -> ObjectLink | None:
+            found = find(instance)
+            target = None if found is None else found.target
             if target is None or target.schema is None or target.source != variable.target.source:
                 return None
             return ObjectLink(target.class_name, target.row, target.stable_name)
 
         try:
-            value = written_value(assignment.value, element, entry, find)
+            value = written_value(assignment.value, element, entry, link)
         except WrittenValueError:
             value = None
         if value is not None:
@@ -141,11 +145,18 @@ class RefusedSets:
     Args:
         variables: the known variables.
         report: takes the reports.
+        seen: returns those that a writer sees, by its name; without it all see all.
     """
 
-    def __init__(self, variables: ManagedObjects, report: Report = drop_report) -> None:
+    def __init__(
+        self,
+        variables: ManagedObjects,
+        report: Report = drop_report,
+        seen: Callable[[str], ManagedObjects] | None = None,
+    ) -> None:
         self._variables = variables
         self._report = report
+        self._seen = seen
 
     def tested(
         self,
@@ -169,7 +180,8 @@ class RefusedSets:
         status = STATUS_NAMES.get(refusal.status, str(refusal.status))
         why = f"SET of {_which(assignments, place)}: {status}"
         outcome = outcome or OUTCOMES.get(refusal.status, Outcome.NOT_NOW)
-        self._send_report(principal, assignments, place, outcome, f"{text}; {why}" if text else why)
+        find = (self._variables if self._seen is None else self._seen(principal.name)).variable
+        self._send_report(principal, assignments, place, outcome, f"{text}; {why}" if text else why, find)
 
     def not_a_writer(self, origin: str, assignments: Sequence[Assignment], user: str = "") -> None:
         """Report a SET of a client that may only read: of a user of version 3, or with the community."""
@@ -195,15 +207,17 @@ class RefusedSets:
         place: int,
         outcome: Outcome,
         text: str,
+        find: Find | None = None,
     ) -> None:
         """Report a SET whose binding at ``place`` was refused."""
-        variable = self._variables.variable(assignments[place].name) if assignments else None
+        find = find or self._variables.absent
+        variable = find(assignments[place].name) if assignments else None
         where, element = (0, "", 0), ""
         if variable is not None:
             target = variable.target
             where = target.source, target.class_name, target.row
             element = "" if variable.entry is None else variable.entry.name
-        values = asked_values(self._variables, assignments, place) if assignments else {}
+        values = asked_values(find, assignments, place) if assignments else {}
         refusal = FrontEndRefusal(outcome, text, element)
         self._report(refused_request(principal, SetElements(values), refusal, where))
 

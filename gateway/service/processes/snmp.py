@@ -173,7 +173,7 @@ class _Agent:
         self._projection.views.applications = applications
         self._link = FeedLink(loaded.feed_socket, self._projection, slice_records=_SLICE_RECORDS)
         self._reports = RefusalReports(self._link.ask, time.monotonic_ns)
-        self._refused_sets = RefusedSets(self._projection, self._reports.report)
+        self._refused_sets = RefusedSets(self._projection, self._reports.report, self._seen_by)
         self._guesses = Guesses(lambda guess: self._reports.report(guess.request("snmp")), time.monotonic_ns)
         deadline = settings.operations.deadline
         self._commands = self._command_table(deadline, clock)
@@ -260,15 +260,14 @@ class _Agent:
             [self._commands.table],
             self._link.ask,
             self._counters,
-            SetSettings(
-                deadline,
-                self._settings.best_effort,
-                lambda writer: SeenObjects(self._projection, self._projection.views.of(writer)),
-            ),
+            SetSettings(deadline, self._settings.best_effort, self._seen_by),
             time.monotonic_ns,
             serial,
             self._refused_sets,
         )
+
+    def _seen_by(self, writer: str) -> SeenObjects:
+        return SeenObjects(self._projection, self._projection.views.of(writer))
 
     def _responder(self) -> Responder:
         settings, views, known = self._settings, self._projection.views, self._files.clients.communities

@@ -74,6 +74,9 @@ class ManagedObjects(Protocol):
     def target(self, instance: Oid) -> Target | None:
         """Return the object in whose row an instance is; ``None`` outside the tables of objects."""
 
+    def absent(self, name: Oid) -> Variable | None:
+        """Return the variable of this name as of a row that is not there; it takes as long for any row."""
+
 
 class ClassTables:
     """The tables of all classes; each is made when its class is received.
@@ -160,6 +163,14 @@ class ClassTables:
         if row is None or entry is None:
             return Variable(target, entry)
         return Variable(target, entry, element, *table.shown(row, entry))
+
+    def absent(self, name: Oid) -> Variable | None:
+        """Return the variable of that name as of a row that is not there; ``None`` outside the tables."""
+        class_name = self._names.get(name[:-_COLUMN_AND_INDEX])
+        if class_name is None:
+            return None
+        column, source, row = name[-_COLUMN_AND_INDEX:]
+        return Variable(Target(source, class_name, row), self._tables[class_name].element(column, None)[0])
 
     def forget_roles(self) -> None:
         """Show restricted views no row, until it is shown again."""

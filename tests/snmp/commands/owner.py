@@ -74,6 +74,8 @@ class Queues:
     def variable(self, name: Oid) -> None:
         """Return ``None``, as no variable of an object can be set here."""
 
+    absent = variable
+
     def target(self, instance: Oid) -> Target | None:
         if len(instance) != len(ORDERS) or instance[: len(QUEUE_ENTRY)] != QUEUE_ENTRY:
             return None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NoReturn
 
 import pytest
 
+from gateway.feed.operations import OperationRequest
 from gateway.feed.records import Record
 from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.operations import Principal
 from gateway.policy.marks import Marks
 from gateway.policy.publishing import PolicyPublisher
 from gateway.policy.rules import EVERYTHING, Role, RoleSet, Rule
-from gateway.snmp import ber
+from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
     ALARM_ENTRY,
@@ -24,8 +27,11 @@ from gateway.snmp.fixed_mib import (
     SourceColumn,
 )
 from gateway.snmp.mirror import Mirror
+from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.seen_objects import SeenObjects
 from gateway.snmp.store import Store
+from gateway.snmp.tables.classes import ManagedObjects, Target
+from gateway.snmp.written_values import Assignment, Rejected
 from tests.components.shop import agent, hall, source
 from tests.snmp.mib.shop import ROOT, Gateway, classes, till
 
@@ -200,3 +206,32 @@ def test_sets_of_what_is_hidden_find_nothing() -> None:
         assert (limited.target.schema is None) is (name[-1] == 2)
         if shop["clerk"].get(name) in {ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE}:
             assert limited.shown is None
+
+
+class _Untouched:
+    """Objects of which none may be looked at: what is of a row that is there takes time."""
+
+    def __init__(self, objects: ManagedObjects) -> None:
+        self.absent = objects.absent
+
+    def variable(self, name: Oid) -> NoReturn:
+        raise AssertionError(name)
+
+    target = variable
+
+
+def test_nothing_of_a_hidden_row_is_looked_at() -> None:
+    shop = Shop(clerk=(Rule("first", objects=("hall1", "*till1"), read=("name",)),))
+    shop.show(1, 2)
+    untouched, reports = _Untouched(shop.gateway.projection), list[OperationRequest]()
+    seen = SeenObjects(untouched, shop["clerk"])
+    refused = RefusedSets(untouched, reports.append, lambda _: seen)
+    everything = shop.gateway.projection
+    hidden = [name for name in names(shop.gateway.store, ROOT) if name[-1] == 2 and everything.target(name)]
+    assert hidden
+    for name in hidden:
+        assert seen.target(name) == Target(name[-2], "shop:till", 2)
+        value = [Assignment(1, name, ber.encode_integer(1))]
+        refused.tested(Principal("snmp", "clerk"), value, Rejected(message.INCONSISTENT_NAME, 1))
+        refused.not_a_writer("", value)
+    assert [one.row for one in reports] == [2] * 2 * len(hidden)

@@ -112,7 +112,7 @@ async def test_of_very_many_bindings_the_first_and_the_refused_one_are_reported(
     shop = Shop()
     names = [(*SYSTEM_LOCATION, n) for n in range(MAX_RECORDED + 50)]
     assignments = [Assignment(n, name, integer(n)) for n, name in enumerate(names, 1)]
-    reported = asked_values(shop.gateway.projection, assignments, MAX_RECORDED + 20)
+    reported = asked_values(shop.gateway.projection.variable, assignments, MAX_RECORDED + 20)
     assert list(reported) == [dotted(name) for name in (*names[: MAX_RECORDED - 1], names[MAX_RECORDED + 20])]
 
 
