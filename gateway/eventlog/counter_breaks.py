@@ -23,10 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.model.observations import SETTLED_AFTER
-
-SETTLED_BY: Final = 3
-"""Number of readings, that of the change among them, after which a fall, or a rise, stays."""
+from gateway.model.observations import SETTLED_AFTER, SETTLED_BY
 
 NO_RISE: Final = (1 << 64) - 1
 """Stands for what a counter had before its last rise, where that is not known: no value is as much."""

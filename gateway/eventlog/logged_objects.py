@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from gateway.eventlog.counter_breaks import FROM_ZERO, NO_RISE, SETTLED_BY, UNKNOWN, Fall, Restart, after_fall
+from gateway.eventlog.counter_breaks import FROM_ZERO, NO_RISE, UNKNOWN, Fall, Restart, after_fall
 from gateway.eventlog.logged_events import LoggedClass
 from gateway.eventlog.record import (
     AnyRecord,
@@ -31,7 +31,7 @@ from gateway.eventlog.record import (
 )
 from gateway.feed.records import DeleteRecord, ObjectRecord, UpdateRecord
 from gateway.feed.values import FeedValue
-from gateway.model.observations import SETTLED_AFTER, Counting
+from gateway.model.observations import SETTLED_AFTER, SETTLED_BY, Counting
 
 _SPREAD: Final = 0x9E37_79B9  # 2^32 / golden ratio: multiples of it lie evenly between 0 and 2^32
 _32_BITS: Final = 0xFFFF_FFFF

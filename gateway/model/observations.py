@@ -59,6 +59,12 @@ SETTLED_AFTER: Final = 60 * SECOND
 Until then it may return: a reading was wrong, or older than the one before.
 """
 
+SETTLED_BY: Final = 3
+"""Number of readings, that of the change among them, after which a counter's fall, or its rise, stays.
+
+A source that publishes only what changed publishes so many readings of a rise.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectSeen:

@@ -1,15 +1,17 @@
 """The broker's objects and their changes as observations of the model. Without I/O.
 
 Objects are published as they are read. Afterwards only groups of values that changed are published, and a
-heartbeat confirms the rest. Native ids are made of the broker's own facts (`object_number`): the same object
-has the same native id after a restart of the gateway, and in AM2, where the number is part of the object id.
-Events wait until everything has been read once, so that the objects are known to which they refer.
+heartbeat confirms the rest. Counters that rose are published until `SETTLED_BY` readings showed that: of an
+object that is idle since, the log would have one reading only, and the rise would be in doubt for ever.
+Native ids are made of the broker's own facts (`object_number`): the same object has the same native id after
+a restart of the gateway, and in AM2, where the number is part of the object id. Events wait until everything
+has been read once, so that the objects are known to which they refer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from gateway.dialects.event_backlog import EventBacklog, Loss
@@ -18,6 +20,7 @@ from gateway.dialects.qmf.model_values import with_marks
 from gateway.dialects.qmf.schema_records import described_class, described_event
 from gateway.dialects.session import Effect, Note, Observed
 from gateway.model.observations import (
+    SETTLED_BY,
     AgentLost,
     ClassLearned,
     Counting,
@@ -37,7 +40,7 @@ from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value, Values
 from gateway.sources.rabbitmq.event_making import RaisedEvent
 from gateway.sources.rabbitmq.known_objects import KnownObjects
-from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject
+from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject, Put
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id, object_number
 from gateway.sources.rabbitmq.reading import ClassReader, reference_positions, shown_text, target_of
 
@@ -54,6 +57,58 @@ class CountingOf(Protocol):
         """Return it."""
 
 
+@dataclass(slots=True)
+class _Rise:
+    """The counters of an object that rose, by position, and the number of readings that showed that."""
+
+    positions: frozenset[int]
+    readings: int
+
+
+class _Rises:
+    """The rises of objects of one class that fewer than `SETTLED_BY` readings showed.
+
+    Args:
+        counters: the positions of the counters among the values.
+    """
+
+    def __init__(self, counters: Collection[int]) -> None:
+        self._counters = counters
+        self._rises: dict[int, _Rise] = {}  # by the number of the object
+
+    def forget(self, number: int) -> None:
+        """Forget an object, because it ended, or its counters did not go on."""
+        self._rises.pop(number, None)
+
+    def read(self, number: int, former: Values, values: Values, *, is_sample: bool) -> bool:
+        """Take the values of an object; return whether they are to be published also if none changed.
+
+        Args:
+            number: the number of the object.
+            former: its values before.
+            values: its values now.
+            is_sample: they were read since; else they are known from elsewhere.
+        """
+        rise = self._rises.get(number)
+        if values != former:
+            rose = frozenset(p for p in self._counters if _rose(former[p], values[p]))
+            if rose:
+                earlier = frozenset() if rise is None else rise.positions
+                self._rises[number] = _Rise(rose | earlier, int(is_sample))
+                return True
+        if rise is None or not is_sample or all(values[p] is None for p in rise.positions):
+            return False
+        rise.readings += 1
+        if rise.readings >= SETTLED_BY:
+            del self._rises[number]
+        return True
+
+
+def _rose(former: Value | None, value: Value | None) -> bool:
+    """Return whether a counter is more than before; one without a value may have been 0."""
+    return type(value) is int and value > (former if type(former) is int else 0)
+
+
 class _ObservedClass:
     """The form of one class in observations.
 
@@ -65,6 +120,9 @@ class _ObservedClass:
         self.key: Final[ClassKey] = described_class(with_marks(schema)).key
         self._properties = _shown([element.name for element in schema.properties], secrets)
         self._statistics = _shown([element.name for element in schema.statistics], secrets)
+        counters, count = schema.counters, len(schema.properties)
+        self._property_rises = _Rises([p for p in self._properties if p in counters])
+        self._statistic_rises = _Rises([p for p in self._statistics if p + count in counters])
         self.learned: Final = ClassLearned(
             ClassSchema(
                 self.key,
@@ -79,6 +137,23 @@ class _ObservedClass:
 
     def statistics(self, values: Values) -> Values:
         return tuple(values[position] for position in self._statistics)
+
+    def show_rises(self, known: KnownObject, previous: KnownObject) -> tuple[bool, bool]:
+        """Return whether properties, and statistics, show a rise that too few readings have shown before."""
+        is_sample = known.sampled != previous.sampled
+        return (
+            self._property_rises.read(
+                known.number, previous.properties, known.properties, is_sample=is_sample
+            ),
+            self._statistic_rises.read(
+                known.number, previous.statistics, known.statistics, is_sample=is_sample
+            ),
+        )
+
+    def forget_rises(self, number: int) -> None:
+        """Forget the rises of an object that ended, or whose counters did not go on."""
+        self._property_rises.forget(number)
+        self._statistic_rises.forget(number)
 
 
 def _name_of(target: ObjectName) -> str:
@@ -149,22 +224,31 @@ class ObservationStream:
                 continue
             if change.new and change.object.number in ended:
                 continue
-            known, previous = change.object, change.previous
-            properties_changed = (
-                previous is None
-                or known.properties != previous.properties
+            seen += self._changed(change)
+            if change.new:
+                seen += self._referring_to(change.object)
+        return self._observed(seen)
+
+    def _changed(self, change: Put) -> list[Observation]:
+        """Return an object with the groups of its values that changed, or show a rise that may be wrong."""
+        known, previous = change.object, change.previous
+        observed = self._classes[known.name.class_name]
+        recounted = change.counting is not Counting.GO_ON
+        if change.new or recounted:
+            observed.forget_rises(known.number)
+        properties, statistics = (True, True) if previous is None else observed.show_rises(known, previous)
+        if previous is not None:
+            properties |= (
+                known.properties != previous.properties
                 or known.created != previous.created
                 or known.unread_since != previous.unread_since
             )
-            recounted = change.counting is not Counting.GO_ON
-            statistics_changed = previous is None or recounted or known.statistics != previous.statistics
-            if properties_changed or statistics_changed:
-                one = self._seen(known, properties=properties_changed, statistics=statistics_changed)
-                counting = change.counting if recounted else self._counting(known, new=change.new)
-                seen.append(replace(one, counting=counting) if counting is not Counting.GO_ON else one)
-            if change.new:
-                seen += self._referring_to(known)
-        return self._observed(seen)
+            statistics |= recounted or known.statistics != previous.statistics
+        if not (properties or statistics):
+            return []
+        seen = self._seen(known, properties=properties, statistics=statistics)
+        counting = change.counting if recounted else self._counting(known, new=change.new)
+        return [replace(seen, counting=counting) if counting is not Counting.GO_ON else seen]
 
     def current(self, known: KnownObject) -> list[Effect]:
         """Publish all of an object again, because a user requested it."""
@@ -189,6 +273,7 @@ class ObservationStream:
     def _gone(self, gone: Gone) -> ObjectSeen:
         known = gone.object
         observed = self._classes[known.name.class_name]
+        observed.forget_rises(known.number)
         return ObjectSeen(
             observed.key,
             BROKER_AGENT,

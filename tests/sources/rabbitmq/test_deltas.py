@@ -14,6 +14,7 @@ from gateway.feed.records import Batch
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.paths import Json
+from gateway.model.observations import SETTLED_BY, ObjectSeen
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.components.opened_index import opened_index
 from tests.components.shipped_mappings import shipped_mappings
@@ -49,6 +50,13 @@ class LoggedWorld(World):
         self.run(150)
         recorded = self._recorder.tick(self.now)
         self.records += [one.record() if isinstance(one, ObjectChange) else one for one in recorded]
+
+    def run_listings(self, number: int) -> None:
+        """Let time pass until queues were listed so often."""
+        for _ in range(number):
+            before = list(self.source.known("queue"))
+            while list(self.source.known("queue")) == before:
+                self.run(0.1)
 
     def published(self, name: str = "orders", class_name: str = "queue") -> list[Delta]:
         """Return the recorded deltas of the messages published to an object, without their intervals."""
@@ -141,6 +149,40 @@ def test_statistics_that_are_reset_are_counted_from_where_they_stand_then(shop: 
     shop.settle()
     entries = shop.published()
     assert (entries[0].reset, sum(one.delta or 0 for one in entries)) == (True, 7)
+
+
+@pytest.mark.parametrize(
+    ("listings", "since"), [(2, [Delta(-500, undone=True), Delta(4)]), (3, [LOST, Delta(4)])]
+)
+def test_a_rise_of_a_queue_that_is_idle_since_stays_if_three_listings_showed_it(
+    shop: LoggedWorld, listings: int, since: list[Delta]
+) -> None:
+    """A reset of its statistics much later is a loss. A rise that two listings showed was wrong."""
+    shop.shows(1500)
+    shop.run_listings(listings)
+    shop.run(0 if listings < SETTLED_BY else 300)
+    shop.shows(1000)
+    shop.settle()
+    shop.shows(1004)
+    shop.settle()
+    assert shop.published() == [Delta(500), *since]
+
+
+def test_only_listings_after_a_rise_publish_what_did_not_change(shop: LoggedWorld) -> None:
+    def readings() -> list[ObjectSeen]:
+        return [one for one in shop.observed if isinstance(one, ObjectSeen) and one.statistics is not None]
+
+    shop.run_listings(4)
+    shop.observed.clear()
+    shop.run_listings(4)
+    assert readings() == []
+    shop.shows(1003)
+    shop.run_listings(6)
+    found = readings()
+    assert {one.key.name for one in found} == {"queue"}
+    assert len({one.sampled for one in found}) == len(found) == SETTLED_BY
+    assert len({one.statistics for one in found}) == 1
+    assert all(one.properties is None for one in found)
 
 
 def test_one_counter_that_is_left_out_is_no_doubt_of_another(shop: LoggedWorld) -> None:
