@@ -257,7 +257,9 @@ def without_place(name: ObjectName) -> tuple[str, ...]:
 
 
 def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[str]) -> bool:
-    """Return whether an object belongs to the gateway.
+    """Return whether an object belongs to the gateway, as also bindings and consumers of its queues do.
+
+    These are known by name: the queue itself may not have been read, nor reported.
 
     Args:
         name: the object.
@@ -265,11 +267,19 @@ def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[
         own_users: the gateway's users. Client properties are trusted only of these: otherwise any client
             could hide a connection.
     """
-    if name.class_name == "queue":
-        return name.leaf.startswith(OWN_QUEUES)
+    if _queue_of(name).startswith(OWN_QUEUES):
+        return True
     if name.class_name != "connection" or text_at(document, "user") not in own_users:
         return False
     return claims_to_be_own(document.get("client_properties"))
+
+
+def _queue_of(name: ObjectName) -> str:
+    """Return the name of a queue, or of that to which a binding or consumer belongs; empty for none."""
+    match name.class_name, name.parts:
+        case ("queue", (_, queue)) | ("binding", (_, _, "queue", queue, _)) | ("consumer", (_, queue, _, _)):
+            return queue
+    return ""
 
 
 def is_publication(

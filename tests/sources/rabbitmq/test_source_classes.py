@@ -477,6 +477,38 @@ def test_inside_a_virtual_host_that_may_not_be_read_nothing_new_is_shown() -> No
     assert shop.names("consumer") == shop.names("binding") == []
 
 
+@pytest.mark.parametrize("host", ["/", "team"])
+def test_what_belongs_to_a_queue_of_another_gateway_is_not_shown_and_makes_no_gap(host: str) -> None:
+    """The queue itself was made before events arrived, or where it could not be read."""
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.broker.forbidden.add("team")
+    shop.run(60)
+    shop.broker.forbidden.clear()
+    shop.broker.add_exchange("till", host)
+    channel_opened(shop)
+
+    def come_and_go(queue: str) -> list[Gap]:
+        since = len(shop.observed)
+        bound(shop, vhost=host, destination_name=queue)
+        shop.event("consumer.created", queue=queue, vhost=host, channel=PROCESS, consumer_tag="tag")
+        shop.run(0.5)
+        bound(shop, "deleted", vhost=host, destination_name=queue)
+        shop.event("consumer.deleted", queue=queue, vhost=host, channel=PROCESS, consumer_tag="tag")
+        return [one for one in shop.observed[since:] if isinstance(one, Gap)]
+
+    shop.run(12)
+    assert come_and_go("amqp-gateway.console.other") == []
+    assert come_and_go("other"), "of a client's queue that is not known it does"
+    shop.broker.objects["binding"]["own",] = listed_binding(
+        vhost=host, destination="amqp-gateway.console.other"
+    )
+    shop.broker.add_queue("amqp-gateway.console.other", host)
+    shop.run(30)
+    assert shop.names("binding") == []
+    assert not [one for one in shop.observed if isinstance(one, Gap) and "no event came" in one.reason]
+
+
 # Which of several agents tells.
 
 
