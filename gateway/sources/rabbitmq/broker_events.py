@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.mapping.paths import Json
@@ -24,9 +24,10 @@ from gateway.sources.rabbitmq.events import (
     Other,
     completed_headers,
 )
-from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject
+from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject, Put
 from gateway.sources.rabbitmq.object_names import ObjectName, claims_to_be_own, plain_text
 from gateway.sources.rabbitmq.reading import ClassReader
+from gateway.sources.rabbitmq.rights import PERMISSION_EVENTS, host_of_permission
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 
 _OF_CONSUMERS = frozenset({"consumer.created", "consumer.deleted"})
@@ -61,6 +62,7 @@ class BrokerEvents:
         mapping: defines the management events.
         readers: the reader of each class.
         view: changed by the events.
+        user: the user who reads the management API.
 
     Attributes:
         alarms: the nodes' alarms.
@@ -71,24 +73,34 @@ class BrokerEvents:
         MappingError: see `EventMaker`.
     """
 
-    def __init__(self, mapping: MappingFile, readers: Mapping[str, ClassReader], view: BrokerView) -> None:
+    def __init__(
+        self, mapping: MappingFile, readers: Mapping[str, ClassReader], view: BrokerView, user: str
+    ) -> None:
         self.alarms = ResourceAlarms()
         self.reader = EventReader(readers, view)
         self.maker = EventMaker(mapping, readers)
         self._view = view
+        self._user = user
         self._logins = Logins()
         self._kinds = EventKinds()
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
         """The routing keys of the broker's events that are needed."""
-        wanted = (*self.reader.routing_keys, *self.maker.triggers, *LOGIN_EVENTS, *ALARM_EVENTS)
+        wanted = (
+            *self.reader.routing_keys,
+            *self.maker.triggers,
+            *LOGIN_EVENTS,
+            *ALARM_EVENTS,
+            *PERMISSION_EVENTS,
+        )
         # Distinguished here, because the broker has no event of that name.
         return tuple(key for key in dict.fromkeys(wanted) if key != OPERATOR_POLICY_SET)
 
     def lost(self) -> None:
         """Take note that some events may have been lost."""
         self._view.processes.forget()
+        self._view.unseen.forget()
         self._view.known.unplaced.clear()
         self._logins.forget()
         self._kinds.forget()
@@ -146,6 +158,24 @@ class BrokerEvents:
         if any(self._view.known.has_ended(subject) for subject in subjects):
             return EventOutcome(event)
         return EventOutcome(event, self._node_of_alarm(key, plain), self._raised(key, plain, time))
+
+    def hosts_in_question(
+        self, received: BrokerEventReceived, changes: Iterable[Change], now: int
+    ) -> list[str]:
+        """Return the virtual hosts of which an event leaves open whether their contents may be read.
+
+        Args:
+            received: the event, which has been taken.
+            changes: its changes.
+            now: the time (ns).
+        """
+        new = [change.object.name for change in changes if isinstance(change, Put) and change.new]
+        hosts = [name.leaf for name in new if name.class_name == "vhost"]
+        host = host_of_permission(received.key, received.headers, self._user)
+        if host is not None:
+            self._view.hosts.reconsider(host, now)
+            hosts.append(host)
+        return hosts
 
     def _of_process(
         self, key: str, plain: Mapping[str, Json], event: BrokerEvent, time: int, now: int

@@ -24,12 +24,11 @@ from gateway.sources.rabbitmq.cluster import (
     NodeStart,
     VirtualHosts,
 )
-from gateway.sources.rabbitmq.event_gaps import CreationsWithoutEvent
+from gateway.sources.rabbitmq.event_gaps import CreationsWithoutEvent, UnseenCreations
 from gateway.sources.rabbitmq.events import Changed, Created, Deleted
 from gateway.sources.rabbitmq.forwarders import FORWARDERS, SHOVEL, ForwarderStates, shovel_of
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.listing import (
-    DEFAULT_EXCHANGE,
     Listing,
     ShownProperties,
     completed_binding,
@@ -40,15 +39,14 @@ from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
 from gateway.sources.rabbitmq.node_counters import NodeCounters
 from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject, listing_lag
 from gateway.sources.rabbitmq.object_names import (
-    PROOF,
     ByteName,
     ByteNames,
     ObjectName,
     Processes,
     is_anonymous,
+    is_never_shown,
     is_own,
     is_publication,
-    is_shown_component,
 )
 from gateway.sources.rabbitmq.own_queues import OwnQueues
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics
@@ -110,6 +108,7 @@ class BrokerView:
         failures: distinguishes unreachable objects from ended ones.
         processes: objects by their Erlang process.
         without_event: new objects of which no event came.
+        unseen: events of new objects in virtual hosts that may not be read any more.
         byte_names: gives names of listings their bytes back.
         same_names: distinguishes connections of one name.
         own_queues: knows which policies reach queues of the gateway's other sources.
@@ -144,6 +143,7 @@ class BrokerView:
         self.statistics = statistics
         self._shown = ShownProperties()
         self.without_event = CreationsWithoutEvent()
+        self.unseen = UnseenCreations()
         self.byte_names = ByteNames()
         self.same_names = SameNames(readers, self.known, self.processes, self.nodes)
         self.own_queues = OwnQueues()
@@ -244,6 +244,8 @@ class BrokerView:
             self.processes.connection_opened(event.process, name.leaf)
         if not self.shows(name, event.document):
             self.known.ends.forget(name)
+            if self.known.get(name) is None:
+                self.unseen.created(event)
             return self._name_taken(name, event.document, now)
         if name.class_name in self.withheld:
             return []
@@ -279,6 +281,7 @@ class BrokerView:
         """Apply a deletion event."""
         name = event.name
         self.without_event.reported(name)
+        self.unseen.ended(name)
         inside: list[Change] = []
         if name.class_name == "vhost":
             self.hosts.forget(name.leaf)
@@ -337,27 +340,31 @@ class BrokerView:
         worked_out = self._worked_out(listing, item, name)
         reading = reader.read(worked_out, measured=measured, lean=listing.lean)
         reading = reading if found is None or reading is None else found.applied(reading, reader)
-        ends = self._ended_with(restarted, now) if restarted else []
+        changes = self._ended_with(restarted, now) if restarted else []
         if listing.class_name == "node" and name is not None:
-            ends += self._ended_before(name.leaf, now)
-            ends += self.counters.node_read(name.leaf, reading, now, restarted=bool(restarted))
+            changes += self._ended_before(name.leaf, now)
+            changes += self.counters.node_read(name.leaf, reading, now, restarted=bool(restarted))
         if reading is None:
-            return Taken([*ends, *self._unreadable(listing, name, now)], restarted)
+            return Taken([*changes, *self._unreadable(listing, name, now)], restarted)
         if listing.early or self._is_unlisted(reading.name):
-            return Taken(ends, restarted)
+            return Taken(changes, restarted)
         if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
             # The broker shows zeros of a virtual host that may not be read.
             reading = replace(reading, statistics=(None,) * len(reading.statistics))
-        if self.known.get(reading.name) is None and not self._was_known(reading.name):
-            self.without_event.shown(reading.name, listing.began)
+        changes += self._perhaps_new(reading.name, listing.began, now)
         reading, sampled = self._beside_known(listing, reading)
-        changes = self.known.listed(self._completed(reading), listing.began, sampled, now)
-        return Taken([*ends, *changes], restarted)
+        changes += self.known.listed(self._completed(reading), listing.began, sampled, now)
+        return Taken(changes, restarted)
 
-    def _was_known(self, name: ObjectName) -> bool:
-        """Return whether an object of this name was known lately, or may have been refused."""
-        known = self.known
-        return bool(known.refused or known.ending(name) or known.ends.get(name))
+    def _perhaps_new(self, name: ObjectName, began: int, now: int) -> list[Change]:
+        """Apply the event of an object that a listing shows, if it came while nothing might be read there."""
+        known, event = self.known, self.unseen.shown(name)
+        if event is not None:
+            return known.created(event.reading, event.time, now, lasts=self._outlives_node(event.reading))
+        # One that is known now, was lately, or may have been refused, is not new.
+        if not (known.refused or known.ending(name) or known.ends.get(name)):
+            self.without_event.shown(name, began)
+        return []
 
     def _distinguished(
         self, listing: Listing, name: ObjectName | None, item: Mapping[str, Json]
@@ -609,6 +616,8 @@ class BrokerView:
 
     def learn_permission(self, host: str, *, permitted: bool, now: int) -> list[Change]:
         """Apply whether the contents of a virtual host may be read."""
+        if self.hosts.permitted(host) and not permitted:
+            self.unseen.begin(host)
         if not self.hosts.learn(host, permitted=permitted):
             return []
         changes: list[Change] = []
@@ -782,12 +791,7 @@ class BrokerView:
         return self.hosts.hides(known.name.parts[0]) or self.failures.hides(known, now)
 
     def _leaves_out(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
-        if name.class_name == "binding" and name.parts[1] == DEFAULT_EXCHANGE:
-            return True
-        arguments = document.get("arguments")
-        if name.class_name == "binding" and isinstance(arguments, Mapping) and PROOF in arguments:
-            return True  # it lasts for milliseconds, and its events are not taken
-        if name.class_name == "parameter" and not is_shown_component(name.parts[1]):
+        if is_never_shown(name, document):
             return True
         if name.class_name == SHOVEL and self._forwarders.is_left(name, text_at(document, "state")):
             return True

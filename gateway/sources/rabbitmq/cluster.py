@@ -371,6 +371,7 @@ class VirtualHosts:
         self._permitted: dict[str, bool] = {}
         self._refused: set[str] = set()
         self._questioned: set[str] = set()
+        self._rights_changed: dict[str, int] = {}  # when an event last reported that
         self._missed: dict[str, int] = {}  # that answered 404, and when
         self._listed_since: set[str] = set()  # those of them that a later listing has shown
         self._cluster_states: dict[str, str] = {}
@@ -437,6 +438,21 @@ class VirtualHosts:
         """Note that the broker is asked whether its contents may (still) be read."""
         self._questioned.add(name)
 
+    def reconsider(self, name: str, now: int) -> None:
+        """Take an event that the user has another right there, or none any more: the broker is asked again.
+
+        Until it answers, what it did not permit before counts as unknown: the events of what is made there
+        follow at once.
+        """
+        if self._permitted.get(name) is False:
+            del self._permitted[name]
+        self._rights_changed[name] = now
+        self.question(name)
+
+    def is_outdated(self, name: str, asked: int) -> bool:
+        """Return whether the user's rights have changed since the broker was asked (ns)."""
+        return asked < self._rights_changed.get(name, 0)
+
     def give_up(self, name: str) -> None:
         """Note that the question could not be sent."""
         self._questioned.discard(name)
@@ -482,6 +498,7 @@ class VirtualHosts:
         self._permitted.pop(name, None)
         self._refused.discard(name)
         self._questioned.discard(name)
+        self._rights_changed.pop(name, None)
         self._forget_missed(name)
         self._cluster_states.pop(name, None)
         self._metadata.pop(name, None)

@@ -14,6 +14,7 @@ from gateway.model.observations import EventDelays, Gap
 from gateway.model.source_kinds import source_kind
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.cluster import RECOVERY_LASTS
+from gateway.sources.rabbitmq.events import Created
 from gateway.sources.rabbitmq.object_lives import Overtaken, has_creation_event
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsDropped, SourceEvent
@@ -192,6 +193,46 @@ class CreationsWithoutEvent:
         """
         found, self._proved = self._proved, []
         return [one for one in found if 0 < received_since <= one.lacked]
+
+
+_MOST_UNSEEN = 10_000
+
+
+class UnseenCreations:
+    """Events that reported creations in virtual hosts that may not be read any more.
+
+    If one may be read again, a listing shows the new objects, of which only these events have the time. Of a
+    virtual host that was never read, an event of a node or queue that is started may report what was there
+    before: none are kept.
+    """
+
+    def __init__(self) -> None:
+        self._events: dict[str, dict[ObjectName, Created]] = {}  # by virtual host
+
+    def begin(self, host: str) -> None:
+        """Note that a virtual host whose contents were read may not be read any more."""
+        self._events.setdefault(host, {})
+
+    def created(self, event: Created) -> None:
+        """Take the event of an object that is not known, and not shown; the first one is of its creation."""
+        name = event.reading.name
+        inside = self._events.get(name.parts[0])
+        if inside is not None and has_creation_event(name) and len(inside) < _MOST_UNSEEN:
+            inside.setdefault(name, event)
+
+    def shown(self, name: ObjectName) -> Created | None:
+        """Remove and return the event of an object that a listing shows."""
+        return self._events.get(name.parts[0], {}).pop(name, None)
+
+    def ended(self, name: ObjectName) -> None:
+        """Drop the event of an object that ended, or those of all in a virtual host."""
+        self.shown(name)
+        if name.class_name == "vhost":
+            self._events.pop(name.leaf, None)
+
+    def forget(self) -> None:
+        """Drop all: events were lost, so others may have the names."""
+        self._events.clear()
 
 
 PROOF_OVERDUE = source_kind("rabbitmq").unproven

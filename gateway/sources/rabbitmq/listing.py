@@ -179,10 +179,6 @@ def _without_statistics(reading: Reading, known: KnownObject | None, schema: Cla
     return replace(reading, properties=tuple(properties), statistics=statistics)
 
 
-DEFAULT_EXCHANGE = ""
-"""The default exchange. No event reports its binding to every queue by name; these are not shown."""
-
-
 def properties_key(routing_key: str) -> str:
     """Return RabbitMQ's key of a binding without arguments, among those between the same two objects.
 

@@ -682,6 +682,9 @@ class ManagementAnswers:
         host = request.virtual_host
         self._view.known.answered(ObjectName("vhost", (host,)), ended, exists=isinstance(answer, Document))
         self._list_unconfirmed_again("vhost", ended)
+        if self._view.hosts.is_outdated(host, began):
+            self.ask_permission(host)
+            return self.serve(ended)
         # RabbitMQ 4.3 also answers 404 for a virtual host that the user may not read. If it is gone, an event
         # or a listing reports that.
         if isinstance(answer, NotFound) and not self._view.knows_host(host):
@@ -697,14 +700,11 @@ class ManagementAnswers:
         if unproven and "vhost" in self.visibility.readable:
             self.plan.poll_soon(ended, "vhost")
             return self.serve(ended)
-        if isinstance(answer, Broken):
+        permitted = isinstance(answer, Document)
+        if isinstance(answer, Broken) or (isinstance(answer, Document) and not self._is_within(host, answer)):
             self._view.hosts.give_up(host)
             return self.serve(ended)
         before = self._view.hosts.permitted(host)
-        permitted = isinstance(answer, Document)
-        if isinstance(answer, Document) and not self._is_within(host, answer):
-            self._view.hosts.give_up(host)
-            return self.serve(ended)
         changes = self._view.learn_permission(host, permitted=permitted, now=ended)
         effects = self._stream.apply(changes)
         if permitted and before is not True:

@@ -227,6 +227,8 @@ OWN_QUEUES = "amqp-gateway."
 """Prefix of the names of the gateway's own queues."""
 PROOF: Final = "amqp-gateway.proof"
 """The argument of bindings that are made and removed to see whether events arrive (`event_proof`)."""
+DEFAULT_EXCHANGE: Final = ""
+"""The default exchange. No event reports its binding to every queue by name; these are not shown."""
 OWN_PRODUCT = PRODUCT
 """The client property ``product`` of the gateway's connections."""
 
@@ -236,6 +238,17 @@ _SHOWN_COMPONENTS = frozenset({"shovel", "federation-upstream"})
 def is_shown_component(component: Json) -> bool:
     """Return whether runtime parameters of a component are shown; others are limits and operator policies."""
     return isinstance(component, str) and component in _SHOWN_COMPONENTS
+
+
+def is_never_shown(name: ObjectName, document: Mapping[str, Json]) -> bool:
+    """Return whether an object of such a name, or with such arguments, is never shown."""
+    if name.class_name == "parameter":
+        return not is_shown_component(name.parts[1])
+    if name.class_name != "binding":
+        return False
+    arguments = document.get("arguments")
+    # The binding of a proof lasts for milliseconds, and its events are not taken.
+    return name.parts[1] == DEFAULT_EXCHANGE or (isinstance(arguments, Mapping) and PROOF in arguments)
 
 
 CONSUMER: Final = "consumer"

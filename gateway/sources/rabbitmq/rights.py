@@ -192,6 +192,15 @@ def _union(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 TAG = "impersonator"
 TAGS_EVENT = "user.tags.set"
 """The broker's event that a user's tags were set."""
+PERMISSION_EVENTS: Final = ("permission.created", "permission.deleted")
+"""The broker's events that a user's permission in a virtual host was set, or deleted."""
+
+
+def host_of_permission(key: str, headers: Mapping[str, Json], user: str) -> str | None:
+    """Return the virtual host in which an event reports another permission of a user; ``None`` for none."""
+    host = headers.get("vhost")
+    is_meant = key in PERMISSION_EVENTS and headers.get("user") == user
+    return host if is_meant and isinstance(host, str) else None
 
 
 def impersonators(users: Json) -> tuple[str, ...] | None:

@@ -50,7 +50,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.management_changes import BrokerRequest
 from gateway.sources.rabbitmq.method_calls import MethodCalls
-from gateway.sources.rabbitmq.object_lives import EVENT_DELAY, KnownObject, Put
+from gateway.sources.rabbitmq.object_lives import EVENT_DELAY, KnownObject
 from gateway.sources.rabbitmq.observation_stream import HEARTBEAT_INTERVAL, ObservationStream
 from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS
 from gateway.sources.rabbitmq.prometheus_samples import ScrapeRequest, Sheet
@@ -117,7 +117,7 @@ class RabbitMqSource:
             management_virtual_host=config.management_virtual_host,
             statistics=statistics_of(self._readers, config.statistics),
         )
-        self._events = BrokerEvents(mapping, self._readers, self._view)
+        self._events = BrokerEvents(mapping, self._readers, self._view, config.user)
         self._stream = ObservationStream(
             self._readers,
             self._view.known,
@@ -642,9 +642,8 @@ class RabbitMqSource:
         # Events of a durable subscription cannot wait: they are acknowledged once published. The objects they
         # refer to are known from before the start, or by these events.
         effects += self._stream.raise_events(outcome.raised, now, at_once=self._visibility.events_are_kept)
-        for change in outcome.changes:
-            if isinstance(change, Put) and change.new and change.object.name.class_name == "vhost":
-                self._answers.ask_permission(change.object.name.leaf)
+        for host in self._events.hosts_in_question(event, outcome.changes, now):
+            self._answers.ask_permission(host)
         for one in self._view.known.take_overtaken():
             gaps = self._gaps.overtaken(one)
             effects += [Observed(tuple(gaps))] if gaps else []

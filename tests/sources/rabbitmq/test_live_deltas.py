@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from aio_pika.abc import AbstractChannel
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.eventlog.query import ask
+from gateway.model.times import MILLISECOND
 from tests.components.changing_proxy import Proxy, Reply, kept, proxy
 from tests.components.waiting import eventually, until
 from tests.durable.plant import PLAIN, READ, Plant, plant
@@ -73,6 +75,14 @@ SUMS = """SELECT object_name, sum((deltas->'messagesPublished'->>'delta')::HUGEI
           GROUP BY ALL"""
 """As documented."""
 
+CREATED = """SELECT DISTINCT epoch_ns(create_ts) FROM log
+             WHERE source = $source AND class = 'queue' AND object_name = $name AND create_ts IS NOT NULL"""
+"""The times of creation that were recorded of a queue (ns)."""
+
+NEW_QUEUES = """SELECT object_name FROM log
+                WHERE source = $source AND kind = 'event' AND event = 'queueCreated' ORDER BY seq"""
+GAPS = "SELECT text FROM log WHERE source = $source AND kind = 'gap' ORDER BY seq"
+
 LAST = """SELECT "values"->>'messagesPublished' FROM log
           WHERE source = $source AND class = $class AND object_name = $name
           AND (("values"->>'messagesPublished') IS NOT NULL OR list_contains("absent", 'messagesPublished'))
@@ -108,6 +118,11 @@ class Shop:
         named = {"source": source, "class": class_name, **parameters}
         with ask(self.plant.site.state.path / "log", sql, named) as answer:
             return list(answer.rows)
+
+    def recorded(self, sql: str, **parameters: str) -> list[Any]:
+        """Return what a question with one column has found of the gateway's source."""
+        with ask(self.plant.site.state.path / "log", sql, {"source": READ, **parameters}) as answer:
+            return [one for (one,) in answer.rows]
 
     async def counts(self, expected: Mapping[str, int], source: str = READ) -> None:
         """Wait until the log has counted exactly this of queues, by their names."""
@@ -267,6 +282,44 @@ async def test_a_virtual_host_that_may_not_be_read_for_a_moment_is_not_counted_a
             await shop.shows(host, {FIRST + 2 * FURTHER}, class_name="vhost")
     assert shop.counted()[name] == FIRST + 2 * FURTHER
     assert shop.counted(class_name="vhost")[host] == before + 2 * FURTHER
+
+
+async def test_what_is_made_around_the_return_of_a_permission_is_counted_from_its_creation(
+    shop: Shop,
+) -> None:
+    host = new_name("host")
+    permission = f"permissions/{host}/{shop.user}"
+    rights = {"configure": "^$", "write": "^$", "read": ".*"}
+    with shop.plant.broker.http() as http:
+        http.put(f"vhosts/{host}").raise_for_status()
+        http.put(permission, json=rights).raise_for_status()
+        own = f"permissions/{host}/{shop.plant.broker.administrator.name}"
+        http.put(own, json=dict.fromkeys(rights, ".*")).raise_for_status()
+        async with shop.publisher(host) as channel:
+            await channel.declare_queue("before", durable=True)
+            await publish(channel, "before", FIRST)
+            await shop.shows(f"{host}|before", {FIRST})
+            gaps = shop.recorded(GAPS)
+            for name in ("meanwhile", "after"):
+                http.delete(permission).raise_for_status()
+                await shop.shows(f"{host}|before", {None})
+                if name == "after":  # it is the first thing that happens then
+                    http.put(permission, json=rights).raise_for_status()
+                began = time.time_ns()
+                await channel.declare_queue(name, durable=True)
+                ended = time.time_ns()
+                await publish(channel, name, FIRST)
+                if name == "meanwhile":
+                    http.put(permission, json=rights).raise_for_status()
+                await shop.shows(f"{host}|{name}", {FIRST})
+                (created,) = shop.recorded(CREATED, name=f"{host}|{name}")
+                assert began - MILLISECOND <= created <= ended
+                await shop.shows(f"{host}|before", {FIRST})
+            reported = [name for name in shop.recorded(NEW_QUEUES) if name.startswith(host)]
+            assert reported == [f"{host}|before", f"{host}|after"]
+    counted = shop.counted()
+    assert {counted[f"{host}|{name}"] for name in ("before", "meanwhile", "after")} == {FIRST}
+    assert shop.recorded(GAPS) == gaps
 
 
 async def test_statistics_that_are_reset_count_on_from_zero(shop: Shop) -> None:

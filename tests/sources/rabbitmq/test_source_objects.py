@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.session import LinkUp, LossSuspected, TimerExpired
-from gateway.model.observations import SourceState
+from gateway.model.observations import Gap, SourceState
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import (
     ListingRequest,
@@ -375,6 +375,78 @@ def test_a_new_virtual_host_is_asked_about_at_once(version: str) -> None:
     shop.queue_created("late", "new")
     shop.event("vhost.deleted", name="new")
     assert (shop.names("vhost"), shop.names("queue")) == (["/"], ["//orders"])
+
+
+@pytest.mark.parametrize("version", ["3.10.8", "4.3.6"])
+def test_a_permission_that_is_taken_away_and_given_again_leaves_nothing_without_its_time(
+    version: str,
+) -> None:
+    shop = world()
+    shop.broker.version = version
+    shop.broker.add_vhost("team")
+    shop.run(30)
+    shop.broker.forbidden.add("team")
+    shop.event("permission.deleted", user="gateway", vhost="team")
+    shop.run(3)  # in 4.3 a listing has to show that there still is such a virtual host
+    assert shop.value("vhost", "team", "state") == "notPermitted"
+    made = shop.now
+    for name in ("meanwhile", "passing"):
+        shop.queue_created(name, "team")
+    shop.event("queue.deleted", vhost="team", name="passing")
+    shop.broker.add_queue("meanwhile", "team", message_stats={"publish": 7})
+    shop.run(0.5)
+    shop.broker.forbidden.clear()
+    shop.event("permission.created", user="other", vhost="team", configure="", write="", read="")
+    shop.queue_created("hidden", "team")
+    assert shop.names("queue") == ["//orders"]
+    shop.event("queue.deleted", vhost="team", name="hidden")
+    shop.event("permission.created", user="gateway", vhost="team", configure="", write="", read="")
+    shop.queue_created("after", "team")
+    shop.broker.add_queue("after", "team", message_stats={"publish": 5})
+    assert shop.names("queue") == ["//orders", "team/after"], "before anything is read"
+    shop.run(0.2)
+    assert shop.value("vhost", "team", "state") == "running", "it was asked at once"
+    shop.run(90)
+    assert shop.names("queue") == ["//orders", "team/after", "team/meanwhile"]
+    created = {one.name.leaf: one.created for one in shop.source.known("queue")}
+    assert created["meanwhile"] // MILLISECOND == made // MILLISECOND
+    assert created["after"] > created["meanwhile"]
+    assert shop.value("queue", "meanwhile", "messagesPublished") == 7
+    reported = [one.arguments["name"] for one in shop.events() if one.name == "queueCreated"]
+    assert reported == ["after"], "there are no events of what may not be read"
+    assert not [one for one in shop.observed if isinstance(one, Gap)]
+
+
+def test_an_answer_of_before_a_permission_was_given_is_asked_for_again() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.run(30)
+    shop.broker.forbidden.add("team")
+    shop.request_takes = SECOND
+    shop.event("permission.deleted", user="gateway", vhost="team")
+    while not isinstance(shop.asked, PermissionRequest):
+        shop.run(0.1)
+    shop.broker.forbidden.clear()
+    shop.event("permission.created", user="gateway", vhost="team", configure="", write="", read="")
+    shop.queue_created("after", "team")
+    shop.run(30)
+    assert shop.value("vhost", "team", "state") == "running"
+    states = [one.properties for one in shop.seen if one.key.name == "vhost" and one.properties is not None]
+    assert not any("notPermitted" in properties for properties in states)
+
+
+def test_what_is_reported_as_new_where_nothing_was_ever_read_may_have_been_there_before() -> None:
+    """As the broker reports a durable queue whose process is started again."""
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.broker.forbidden.add("team")
+    shop.broker.add_queue("work", "team")
+    shop.run(30)
+    shop.queue_created("work", "team")
+    shop.broker.forbidden.clear()
+    shop.event("permission.created", user="gateway", vhost="team", configure="", write="", read="")
+    shop.run(30)
+    assert {one.name.leaf: one.created for one in shop.source.known("queue")}["work"] == 0
 
 
 def test_a_virtual_host_that_only_events_of_its_contents_show_is_unread_until_it_is_listed() -> None:
