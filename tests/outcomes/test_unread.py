@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from tests.components.operated_gateway import OperatedGateway
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import wait_until
 
+PERMISSIONS: Final = {"permission", "topicPermission"}
 IDENTITY: Final = ("row", "name", "native_id", "created", "parent")
 
 
@@ -56,9 +58,19 @@ class Watched(OperatedGateway):
         return f"{self.virtual_host.name}|{name}"
 
     def ends(self) -> list[dict[str, Any]]:
-        """Return the ends of objects of the virtual host in the event log."""
+        """Return the ends of objects of the virtual host in the event log.
+
+        Other tests give users rights in all virtual hosts of the broker, and delete them: of permissions only
+        those of users count whose names begin as that of the virtual host.
+        """
         sql = "SELECT \"class\", object_name FROM log WHERE kind = 'delete' AND source = 'orders'"
-        return [one for one in self.ask_log(sql) if self.virtual_host.name in str(one["object_name"])]
+        host = self.virtual_host.name
+
+        def is_meant(end: dict[str, Any]) -> bool:
+            name, _, given_to = str(end["object_name"]).partition("|")
+            return name.startswith(host) and (end["class"] not in PERMISSIONS or given_to.startswith(host))
+
+        return [one for one in self.ask_log(sql) if is_meant(one)]
 
     def alarm(self) -> list[str]:
         """Return the states of the events of the alarm of the class of queues."""
@@ -172,7 +184,7 @@ async def consumer(virtual_host: VirtualHost) -> AsyncIterator[None]:
 
 def test_objects_of_a_failing_listing_are_read_at_their_own_places(watched: Watched) -> None:
     host = watched.virtual_host
-    user = f"{host.name}-user"
+    user, other = f"{host.name}-user", f"other-{secrets.token_hex(4)}"
     policy: Json = {"pattern": "^none$", "definition": {"max-length": 5}}
     permission: dict[str, Json] = {"configure": "^a$", "write": "", "read": ""}
     objects: dict[str, tuple[str, Json]] = {
@@ -192,6 +204,9 @@ def test_objects_of_a_failing_listing_are_read_at_their_own_places(watched: Watc
     with host.http() as http, background(lambda: consumer(host)):
         for path, (_, body) in objects.items():
             http.put(path, json=body).raise_for_status()
+        # As another test does, to a user of its own.
+        http.put(f"users/{other}", json={"password": "secret", "tags": ""}).raise_for_status()
+        http.put(f"permissions/{host.path}/{other}", json=permission).raise_for_status()
         with watched.runs("synchronised"):
             wait_until(are_fresh, "everything is shown")
         watched.proxy.answer = failing_listings(*SINGLY)
@@ -205,5 +220,9 @@ def test_objects_of_a_failing_listing_are_read_at_their_own_places(watched: Watc
             wait_until(lambda: watched.shown(later), "a new policy is shown")
             http.delete(f"policies/{host.path}/later").raise_for_status()
             wait_until(lambda: not watched.shown(later), "it has ended")
+            others = watched.path("permission", watched.name_within(other))
+            wait_until(lambda: watched.shown(others), "that of another user is shown")
+            http.delete(f"users/{other}").raise_for_status()
+            wait_until(lambda: not watched.shown(others), "it has ended with the user")
         http.delete(f"users/{user}")
     assert [one["object_name"] for one in watched.ends()] == [watched.name_within("later")]
