@@ -470,24 +470,45 @@ async def _connect_at(
 async def close_soon(connection: AbstractConnection | None) -> None:
     """Close a connection if it was opened, without waiting long for a broker that does not answer or read.
 
-    No task is left of it, also where the caller is cancelled, alone or as all tasks of a loop that ends.
+    No task is left of it, however often the caller is cancelled, alone or as all tasks of a loop that ends.
     """
     if connection is None:
         return
     closing = asyncio.ensure_future(_close_in_order(connection))
+    cancelled: asyncio.CancelledError | None = None
     try:
         await asyncio.wait({closing}, timeout=CLOSE_SECONDS)
-    finally:
-        if not closing.done() and isinstance(connection, AbortableConnection):
-            connection.abort()
-        # aio-pika, cancelled once, waits for a report of the end, which may have been cancelled as well.
-        for _ in range(_CANCELLATIONS):
-            await asyncio.wait({closing}, timeout=CLOSE_SECONDS / _CANCELLATIONS)
-            closing.cancel()
-        with contextlib.suppress(asyncio.CancelledError, *FAILURES):
-            closing.result()
-    if not connection.is_closed:
-        await connection.close()  # the transport is aborted by now: this only updates the state
+    except asyncio.CancelledError as error:
+        cancelled = error
+    if not closing.done() and isinstance(connection, AbortableConnection):
+        connection.abort()
+    cancelled = await _end(closing) or cancelled
+    if not connection.is_closed:  # the transport is aborted by now: this only updates the state
+        cancelled = await _end(asyncio.ensure_future(connection.close())) or cancelled
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _end(closing: asyncio.Task[None]) -> asyncio.CancelledError | None:
+    """Await the end of a task, and cancel it if need be; return a cancellation of the caller meanwhile.
+
+    aio-pika, cancelled once, waits for a report of the end, which may have been cancelled as well.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    loop = asyncio.get_running_loop()
+    for _ in range(_CANCELLATIONS):
+        until = loop.time() + CLOSE_SECONDS / _CANCELLATIONS
+        while not closing.done() and (left := until - loop.time()) > 0:
+            try:
+                await asyncio.wait({closing}, timeout=left)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if closing.done():
+            with contextlib.suppress(asyncio.CancelledError, *FAILURES):
+                closing.result()
+            break
+        closing.cancel()
+    return cancelled
 
 
 async def _close_in_order(connection: AbstractConnection) -> None:

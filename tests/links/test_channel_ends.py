@@ -6,6 +6,7 @@ import asyncio
 from threading import Thread
 
 import aio_pika
+import pytest
 from pydantic import SecretStr
 from yarl import URL
 
@@ -47,7 +48,21 @@ async def test_channels_are_closed_before_their_connection() -> None:
     assert peer.closed == ["channel", "connection"]
 
 
-def test_a_loop_that_ends_while_a_connection_closes_ends(virtual_host: VirtualHost) -> None:
+FURTHER = pytest.mark.parametrize("further", [(), (0,), (3, 0, 5)], ids=["once", "twice", "four times"])
+"""The turns of the loop before each further cancellation."""
+
+
+async def cancel_again(closing: asyncio.Task[None], further: tuple[int, ...]) -> None:
+    for turns in further:
+        for _ in range(turns + 1):
+            await asyncio.sleep(0)
+        closing.cancel()
+
+
+@FURTHER
+def test_a_loop_that_ends_while_a_connection_closes_ends(
+    virtual_host: VirtualHost, further: tuple[int, ...]
+) -> None:
     """At its end all tasks are cancelled, once, those of the library among them."""
     left = []
 
@@ -58,6 +73,9 @@ def test_a_loop_that_ends_while_a_connection_closes_ends(virtual_host: VirtualHo
         for _ in range(turns):
             await asyncio.sleep(0)
         left.append(not closing.done())
+        if further and turns:
+            closing.cancel()
+            await cancel_again(closing, further[1:])
 
     for turns in range(0, 160, 4):  # until some moment between the first request and the end
         ending = Thread(target=asyncio.run, args=(begin(turns),), daemon=True)
@@ -67,7 +85,10 @@ def test_a_loop_that_ends_while_a_connection_closes_ends(virtual_host: VirtualHo
     assert True in left
 
 
-async def test_who_is_cancelled_while_a_connection_closes_leaves_no_task(virtual_host: VirtualHost) -> None:
+@FURTHER
+async def test_who_is_cancelled_while_a_connection_closes_leaves_no_task(
+    virtual_host: VirtualHost, further: tuple[int, ...]
+) -> None:
     cancelled = 0
     for turns in range(0, 160, 4):
         before = asyncio.all_tasks()
@@ -77,6 +98,7 @@ async def test_who_is_cancelled_while_a_connection_closes_leaves_no_task(virtual
         for _ in range(turns):
             await asyncio.sleep(0)
         asked = closing.cancel()
+        await cancel_again(closing, further)
         await asyncio.wait({closing})
         assert closing.cancelled() is asked
         assert [task for task in asyncio.all_tasks() - before if "_close_in_order" in repr(task)] == []
