@@ -25,7 +25,7 @@ from yarl import URL
 
 from gateway.demo.ledger import Ledger, LedgerFile, QueueName, Topology
 from gateway.demo.node_setup import Credentials
-from gateway.links.amqp_connection import connect_once, ended
+from gateway.links.amqp_connection import close_soon, connect_once, ended
 
 VirtualHostUrl: TypeAlias = Callable[[str], str]
 """A function that returns the AMQP URL, with credentials, of a virtual host."""
@@ -211,9 +211,9 @@ class Workload:
         connection = await connect_once(URL(self._url(vhost)), properties)
         self.ledger.opened(vhost, called)
         try:
-            async with connection:
-                yield connection
+            yield connection
         finally:
+            await close_soon(connection)  # the library's own end, cancelled, may wait for ever
             self.ledger.closed(vhost, called)
 
     def _keep(

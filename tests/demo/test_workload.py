@@ -8,6 +8,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -15,7 +16,7 @@ from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.demo.ledger import Act, QueueName
 from gateway.demo.workload import Workload, WorkloadError, prepare
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
-from tests.components.waiting import eventually
+from tests.components.waiting import DEADLINE, eventually
 
 
 def messages_in(broker: PrivateBroker, vhost: str) -> dict[str, int]:
@@ -192,3 +193,27 @@ async def test_without_its_virtual_hosts_it_says_so(rabbitmq: PrivateBroker) -> 
 
     with pytest.raises(WorkloadError, match="cannot set up its queues"):
         await Workload(lambda vhost: rabbitmq.amqp_url(vhost=vhost), shop=name, billing=name).start()
+
+
+def test_a_loop_that_ends_while_a_workload_stops_ends(
+    rabbitmq: PrivateBroker, virtual_host: VirtualHost
+) -> None:
+    """All tasks are then cancelled once, also those that close connections."""
+    left = []
+
+    async def begin(shop: str, billing: str, turns: int) -> None:
+        workload = Workload(lambda vhost: rabbitmq.amqp_url(vhost=vhost), shop=shop, billing=billing)
+        await workload.start()
+        stopping = asyncio.create_task(workload.stop())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        left.append(not stopping.done())
+
+    with new_virtual_host(rabbitmq) as billing:
+        for turns in range(2, 60, 4):
+            work = begin(virtual_host.name, billing.name, turns)
+            ending = Thread(target=asyncio.run, args=(work,), daemon=True)
+            ending.start()
+            ending.join(DEADLINE)
+            assert not ending.is_alive(), turns
+    assert True in left
