@@ -384,7 +384,8 @@ class PrometheusStatistics:
         for position in self.columns.counters:
             before, value = known.statistics[position], statistics[position]
             behind = isinstance(before, int) and (not isinstance(value, int) or value < before)
-            if behind and sampled - known.sampled < SETTLED_AFTER:
+            # Not since the object was read: each listing that lags behind would let it lag as long again.
+            if behind and sampled - self.applied < SETTLED_AFTER:
                 statistics[position] = before
         return replace(reading, statistics=tuple(statistics)), sampled
 
