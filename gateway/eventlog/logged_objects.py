@@ -462,7 +462,6 @@ class LoggedObject:
             return
         if fall.reaches(value):
             self._recorded_counters[self.logged_class.places[position]] = UNKNOWN
-            self._no_rise(position)  # what counts for nothing is not taken back
             self.pending |= 1 << position
         self._forget(position, fall)
 
@@ -718,6 +717,8 @@ class LoggedObject:
             former = counters[counter]
             if former is not UNKNOWN or self._statistics_sampled != self._doubted_sample:
                 counters[counter] = value
+            if former is UNKNOWN:
+                self._no_rise(position)  # what counts for nothing is not taken back
             # A property's counter has no sample time of its own, and a clock that was set back gives no
             # interval.
             is_dated = elapsed > 0 and self._recorded & bit and not (self._undated | properties) & bit

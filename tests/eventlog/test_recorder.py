@@ -416,6 +416,17 @@ def test_what_is_not_known_of_all_counters_ends_the_wait_of_one_that_fell() -> N
     assert record.deltas == {"published": LOST}, "the node may be back with what it had"
 
 
+def test_a_rise_that_counted_for_nothing_is_not_taken_back() -> None:
+    """A node of a cluster came back with what it had counted; then one reading was behind."""
+    shop = Shop(EVERYTHING)
+    shop.publish(queue(1, {PUBLISHED: 5000}))
+    doubt = update({PUBLISHED: 8000}, now=T0 + SECOND, reset=T0 + SECOND)
+    (record,) = shop.publish(msgspec.structs.replace(doubt, counting=Counting.UNKNOWN))
+    assert record.deltas == {"published": LOST}
+    assert shop.publish(update({PUBLISHED: 7990}, now=T0 + 2 * SECOND, reset=T0 + 2 * SECOND)) == []
+    assert deltas(shop.wait(2 * MINUTE)) == [LOST]
+
+
 def test_a_head_while_a_counter_waits_has_its_recorded_value() -> None:
     shop = Shop(EVERYTHING)
     shop.publish(queue(1, {PUBLISHED: 1000}))
