@@ -134,8 +134,9 @@ def proxy(port: int, change: PathChange) -> Iterator[Proxy]:
             far = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             try:
                 far.request(self.command, target, body or None, headers)
-                answer = far.getresponse()
-                status, content = running.answer(target, (answer.status, answer.read()))
+                # It has the socket, where the broker closes the connection, and keeps one that breaks.
+                with far.getresponse() as answer:
+                    status, content = running.answer(target, (answer.status, answer.read()))
             finally:
                 far.close()
             self.send_response(status)

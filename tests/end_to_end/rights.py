@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from gateway.demo.broker import BrokerError
 from gateway.demo.demonstration import Demonstration
+from tests.components.waiting import eventually
 
 
 class Rights:
@@ -29,9 +31,17 @@ class Rights:
 
     async def close_connections(self, user: str) -> None:
         """Close the connections of a user: changed rights apply from the next connection on."""
-        await asyncio.to_thread(
-            self._broker.rabbitmqctl, "close_all_user_connections", user, "rights have changed"
-        )
+
+        def are_closed() -> bool:
+            try:
+                self._broker.rabbitmqctl("close_all_user_connections", user, "rights have changed")
+            except BrokerError as error:
+                if "noproc" not in str(error):
+                    raise
+                return False  # one of them has just ended by itself
+            return True
+
+        await eventually(lambda: asyncio.to_thread(are_closed), "the connections are closed")
 
     def _change(self, method: str, path: str, body: object) -> None:
         with self._broker.http() as client:

@@ -54,6 +54,13 @@ def of(count: int) -> Change:
     return lambda document: [document | {"message_stats": {"publish": count}}]
 
 
+def strange(document: Document) -> list[Document]:
+    """Elements are of other types than a broker has for them."""
+    return [
+        document | {"type": {}, "state": [], "node": 7, "durable": "yes", "messages": {}, "consumers": []}
+    ]
+
+
 def twice(document: Document) -> list[Document]:
     """There are two of the name, the first with more messages."""
     more = {"message_stats": {"publish": FIRST + 40}, "messages": document.get("messages", 0) + 49}
@@ -66,6 +73,7 @@ CHANGES: Final[Mapping[str, Change]] = {
     "negative": of(-3),
     "less": of(700),
     "more": of(5_001_000),
+    "strange": strange,
     "twice": twice,
 }
 """Changes of one listing, by the beginning of the name of a queue."""
@@ -252,10 +260,14 @@ async def test_a_listing_that_is_wrong_for_a_moment_counts_nothing(shop: Shop) -
             await channel.declare_queue(queue, durable=True)
             await publish(channel, queue, FIRST)
         await shop.counts(dict.fromkeys(queues, FIRST))
+        gaps = shop.recorded(GAPS)
         shop.changes |= queues
         await until(lambda: not shop.changes, "a listing has changed documents")
         await shop.gains(channel, queues, FIRST)
         await shop.counts(dict.fromkeys(queues, FIRST + FURTHER))
+    assert shop.recorded(GAPS) == gaps, "the source went on"
+    ends = shop.recorded("SELECT object_name FROM log WHERE source = $source AND kind = 'delete'")
+    assert not {f"/|{queue}" for queue in queues} & {*ends}
 
 
 async def test_a_virtual_host_that_may_not_be_read_for_a_moment_is_not_counted_again(shop: Shop) -> None:
