@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import aio_pika
+import httpx
 import pytest
 from aio_pika.abc import AbstractIncomingMessage, AbstractQueue
 
@@ -263,13 +264,17 @@ async def consuming(
     """
     sink = ProofSink()
 
+    def answered(target: str) -> httpx.Response:
+        # The thread closes its client: a consumer that ends meanwhile does not wait for its answer.
+        with broker.http() as client:
+            return client.get(target)
+
     async def ask(request: ManagementRequest) -> Answer | None:
         if not asks:
             return None
         if broken(request.target):
             return Broken("status 500")
-        with broker.http() as client:
-            response = await asyncio.to_thread(client.get, request.target)
+        response = await asyncio.to_thread(answered, request.target)
         return answer_of(response.status_code, response.content)
 
     kept = None if subscription is None else KeptEvents(subscription, lambda: True)
