@@ -202,9 +202,9 @@ def _number(effects: Mapping[str, Json], key: str) -> int | None:
 
 
 def certainly_spares(pattern: Json, queue: str) -> bool:
-    """Return whether a policy's pattern shows by its beginning alone that it does not match a queue.
+    """Return whether a policy's pattern shows without being matched that it does not match a queue.
 
-    Nothing is matched with it. Most patterns of applications name the beginning of their queues' names.
+    Most patterns of applications name the beginning of their queues' names, or a whole one.
     """
     if not isinstance(pattern, str) or "|" in pattern:
         return False
@@ -212,6 +212,8 @@ def certainly_spares(pattern: Json, queue: str) -> bool:
     if found is None:
         return pattern.startswith(_SPARING) and queue.startswith(OWN_QUEUES)
     literal = found[1].replace("\\.", ".")
+    if pattern[found.end(1) :] == "$":
+        return queue != literal
     certain = literal[:-1] if found[2] in {"*", "?", "{"} else literal
     return not queue.startswith(certain)
 
