@@ -248,7 +248,8 @@ class TargetSender:
             return True
         if self._limit is None:
             return len(self._delivery) < MAX_WAITING
-        return self._limit.allows(urgency, self._monotonic())
+        is_end = self._selection.ends_a_raised_condition(notification)  # the rate holds up none
+        return is_end or self._limit.allows(urgency, self._monotonic())
 
     @property
     def sends_at_once(self) -> bool:
@@ -602,6 +603,8 @@ class TargetSender:
             self._suppression.count(
                 dropped.waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
             )
+            if dropped.is_last and dropped.waiting.condition is not None:
+                self._selection.doubt(dropped.waiting.condition, dropped.waiting.urgency)
 
     def _content(self, encoded: EncodedNotification) -> bytes | Version1Fields:
         is_version_1 = self.target.kind is TargetKindNumber.TRAP_V1

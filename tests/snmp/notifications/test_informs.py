@@ -171,6 +171,20 @@ def test_beyond_the_bound_the_oldest_of_the_least_urgent_make_room_and_the_recei
     assert [each.suppressed for each in received if each.oid == SUMMARY] == [too_many]
 
 
+def test_none_makes_room_for_those_less_urgent_that_wait_for_an_answer_of_their_condition() -> None:
+    play = inform_play(rate=100_000)
+    for number in range(1, MAX_WAITING, 2):
+        play.notify(raised(number, "c", Severity.INFO), cleared(number + 1, "c"))
+    urgent = range(MAX_WAITING + 1, MAX_WAITING + 41)
+    play.notify(*(raised(number, f"c{number}") for number in urgent))
+    assert play.sender.health["nms"].failed == len(urgent)
+    received = [each.number for each in play.answer_all() if each.is_event]
+    assert set(urgent) <= set(received)
+    others = [number for number in received if number <= MAX_WAITING]
+    assert others == sorted(others)
+    assert len(received) == MAX_WAITING
+
+
 def test_losses_of_a_silent_receiver_are_notified_once_when_it_is_back() -> None:
     play = inform_play(rate=100_000)
     play.notify(*(event(number) for number in range(1, WINDOW + 1)))
