@@ -18,6 +18,7 @@ from gateway.snmp.notifications.delivery import (
     MAX_WAITING,
     WINDOW,
     Delivery,
+    Dropped,
     InformDelivery,
     RateLimit,
     TrapDelivery,
@@ -186,6 +187,7 @@ class TargetSender:
             target.severity, target.patterns, saved.conditions, saved.declined, saved.uncertain
         )
         self._suppression = Suppression(now, saved.suppressed)
+        self._is_refused = False
         self._delivery: Delivery = TrapDelivery()
         self._limit: RateLimit | None = RateLimit(target.rate, now)
         if target.is_inform:
@@ -242,7 +244,9 @@ class TargetSender:
         return self._selection
 
     def can_take(self, notification: Notification) -> bool:
-        """Return whether neither the rate nor a full queue would hold up ``notification`` now."""
+        """Return whether nothing that is known would hold up ``notification`` now: no rate, no full queue."""
+        if self._is_refused and self._owed:
+            return False  # what is owed is tried again and again, and finds out when there is a way
         urgency = self._selection.urgency(notification)
         if urgency is None:
             return True
@@ -290,24 +294,34 @@ class TargetSender:
 
     def sent_at_once(self, notification: Notification, *, accepted: bool) -> None:
         """Record that a trap was sent without waiting, or refused by the system: an event is owed then."""
-        self._selection.note_sent(notification)
         if accepted:
+            self._selection.note_sent(notification)
+            self._is_refused = False
             self._sent += 1
             self._last_sent = self._clock()
             return
-        urgency = max(notification.severity, Severity.INFO)
+        urgency = self._selection.urgency(notification) or Severity.INFO
+        self._selection.note_sent(notification)
         self._refused(_event_id(notification), condition_of(notification), urgency)
 
     def _refused(self, event_id: str, condition: Condition | None, urgency: Severity) -> None:
-        """Owe an event that the system refused to send; a condition without one is compared again."""
+        """Owe an event that the system refused to send, and count what is none."""
+        self.past_refused()
+        if not self._owe_again(event_id, condition, urgency):
+            self._failed += 1
+
+    def _owe_again(self, event_id: str, condition: Condition | None, urgency: Severity) -> bool:
+        """Owe what was not sent after all, if it is an event; return whether it is one.
+
+        Its condition is in doubt: the end is still for a receiver whose severity excludes ends, and where
+        the log does not have the event, the comparison of conditions makes up for it.
+        """
+        if condition is not None:
+            self._selection.doubt(condition, urgency)
         place = place_of(event_id)
         if place is not None:
             self._owed.add(*place, place[1])
-            self.past_refused()
-            return
-        self._failed += 1
-        if condition is not None:
-            self._selection.doubt(condition, urgency)
+        return place is not None
 
     # ---- what is sent late --------------------------------------------------------------------------------
 
@@ -386,7 +400,8 @@ class TargetSender:
         self._owed.remove(epoch, number, number)
 
     def past_refused(self) -> None:
-        """Note that the system refused an event that is sent late: it may wait until there is a way again."""
+        """Note that the system refused a trap: what is late may wait until there is a way again."""
+        self._is_refused = True
         self._past_not_before = self._monotonic() + PAST_PAUSE
 
     def _may_send_past(self, now: int) -> bool:
@@ -440,17 +455,9 @@ class TargetSender:
             return False
         for dropped in self._delivery.revise(lambda waiting: self._permitted(waiting, encode)):
             waiting = dropped.waiting
-            place = place_of(waiting.event_id) if waiting.form is None else None
-            if place is not None:
-                # The last process made it by other roles: it is made once more, from the event log.
-                self._owed.add(*place, place[1])
-                continue
-            self._failed += 1
-            self._suppression.count(
-                waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
-            )
-            if waiting.condition is not None:
-                self._selection.doubt(waiting.condition, waiting.urgency)
+            if waiting.form is None and self._owe_again(waiting.event_id, waiting.condition, waiting.urgency):
+                continue  # the last process made it by other roles: it is made again, from the event log
+            self._drop(dropped)
         return True
 
     def _permitted(
@@ -487,6 +494,7 @@ class TargetSender:
     def sent(self, waiting: Waiting) -> bool:
         """Record that the system accepted the datagram; return whether for the first time."""
         is_first = self._delivery.sent(waiting, self._monotonic())
+        self._is_refused = False
         if is_first:
             self._sent += 1
         self._last_sent = self._clock()
@@ -559,8 +567,9 @@ class TargetSender:
             for waiting in self._delivery.unfinished()
             if isinstance(waiting.content, bytes)
         )
-        lost = [place_of(waiting.event_id) for waiting in self._delivery.lost_at_an_end()]
-        owed = Owed((*self._owed.ranges, *((*place, place[1]) for place in lost if place is not None)))
+        lost = self._delivery.lost_at_an_end()
+        places = [place for waiting in lost if (place := place_of(waiting.event_id)) is not None]
+        owed = Owed((*self._owed.ranges, *((*place, place[1]) for place in places)))
         return SavedTarget(
             self.target.name,
             self._raised_conditions(),
@@ -597,14 +606,19 @@ class TargetSender:
         )
         dropped = self._delivery.add(waiting)
         if dropped is not None:
-            # Never as suppressed, whether or not the receiver answers: the rate only delays an inform.
-            self._failed += 1
-            # The receiver may have got one that was sent, and its answer was lost.
-            self._suppression.count(
-                dropped.waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
-            )
-            if dropped.is_last and dropped.waiting.condition is not None:
-                self._selection.doubt(dropped.waiting.condition, dropped.waiting.urgency)
+            self._drop(dropped)
+
+    def _drop(self, dropped: Dropped) -> None:
+        """Count a notification that is not sent any more; its condition is compared again."""
+        waiting = dropped.waiting
+        # Never as suppressed, whether or not the receiver answers: the rate only delays an inform.
+        self._failed += 1
+        # The receiver may have got one that was sent, and its answer was lost.
+        self._suppression.count(
+            waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
+        )
+        if dropped.is_last and waiting.condition is not None:
+            self._selection.doubt(waiting.condition, waiting.urgency)
 
     def _content(self, encoded: EncodedNotification) -> bytes | Version1Fields:
         is_version_1 = self.target.kind is TargetKindNumber.TRAP_V1

@@ -375,3 +375,15 @@ def test_an_alarm_that_no_event_reported_and_that_the_system_refused_is_sent_whe
     play.result = SendResult.SENT
     play.pass_time(TWO_CHECKS)
     assert [each.content(NotificationObject.CONDITION) for each in play.received()] == [b"c"]
+
+
+def test_an_end_that_the_system_refused_is_sent_late_to_a_receiver_of_severe_events_only() -> None:
+    play = Play([target(severity=Severity.CRITICAL)], active=lasts())
+    play.notify(raised(1, "c"))
+    play.result = SendResult.FAILED
+    play.notify(cleared(2, "c"))
+    play.pass_time(600 * SECOND)
+    assert play.sender.health["nms"].failed == 0, "it is owed, and nothing else makes up for it meanwhile"
+    play.result = SendResult.SENT
+    play.pass_time(TWO_CHECKS)
+    assert [(each.number, each.oid == CLEARED) for each in play.received()] == [(1, False), (2, False)]
