@@ -41,7 +41,7 @@ from gateway.snmp.notifications.notification import (
 from gateway.snmp.notifications.saved import SavedInform, SavedTarget
 from gateway.snmp.notifications.secured import OVERHEAD, Reply, ReplyKind, Secured
 from gateway.snmp.notifications.selection import Selection
-from gateway.snmp.notifications.suppression import OTHERS, Suppression
+from gateway.snmp.notifications.suppression import OTHERS, Suppression, joined
 
 Address: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal or a DNS name, as configured, and a UDP port."""
@@ -508,6 +508,8 @@ class TargetSender:
         is_first = self._delivery.sent(waiting, self._monotonic())
         if is_first and self.target.is_inform:
             self._sent += 1
+        elif is_first and (summary := _summary_of(waiting)) is not None:
+            self._suppression.not_reported(summary, self._monotonic())
         elif is_first:
             self._refused(waiting.event_id, waiting.condition, waiting.urgency)
         return is_first
@@ -568,6 +570,10 @@ class TargetSender:
             if isinstance(waiting.content, bytes)
         )
         lost = self._delivery.lost_at_an_end()
+        suppressed = self._suppression.summary()
+        for waiting in lost:
+            if (summary := _summary_of(waiting)) is not None:
+                suppressed = joined(summary, suppressed)
         places = [place for waiting in lost if (place := place_of(waiting.event_id)) is not None]
         owed = Owed((*self._owed.ranges, *((*place, place[1]) for place in places)))
         return SavedTarget(
@@ -575,7 +581,7 @@ class TargetSender:
             self._raised_conditions(),
             self._selection.declined,
             self._selection.uncertain,
-            self._suppression.summary(),
+            suppressed,
             informs,
             self._policy,
             owed.ranges,
@@ -613,6 +619,10 @@ class TargetSender:
         waiting = dropped.waiting
         # Never as suppressed, whether or not the receiver answers: the rate only delays an inform.
         self._failed += 1
+        summary = _summary_of(waiting)
+        if summary is not None and not dropped.perhaps_sent:
+            self._suppression.not_reported(summary, self._monotonic())
+            return
         # The receiver may have got one that was sent, and its answer was lost.
         self._suppression.count(
             waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
@@ -669,6 +679,10 @@ class TargetSender:
         return Waiting(
             self._number, urgency, name, condition, self._request_id(), content, ends, form, event_id
         )
+
+
+def _summary_of(waiting: Waiting) -> SuppressedSummary | None:
+    return None if waiting.form is None else waiting.form.summary
 
 
 def _event_id(notification: Notification) -> str:
