@@ -187,6 +187,7 @@ class TargetSender:
             target.severity, target.patterns, saved.conditions, saved.declined, saved.uncertain
         )
         self._suppression = Suppression(now, saved.suppressed)
+        self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = self._lost = 0
         self._is_refused = False
         self._delivery: Delivery = TrapDelivery()
         self._limit: RateLimit | None = RateLimit(target.rate, now)
@@ -200,10 +201,11 @@ class TargetSender:
                 for inform in saved.informs
             ]
             self._delivery = InformDelivery(target.rate, now, restored, target.window)
+        else:
+            self._make_traps_of(saved.informs)
         self._policy = saved.policy
         self._is_held = False
         self.policy_changing(policy, restricted=restricted)
-        self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = self._lost = 0
 
     def redirect(self, target: Target) -> bool:
         """Send to another address, or by another community or user; return whether no more has changed."""
@@ -216,13 +218,19 @@ class TargetSender:
         return True
 
     def go_on_counting(self, former: TargetSender) -> None:
-        """Go on with the counts of the sender to the same receiver before; what does not wait here failed."""
+        """Go on with the counts of the sender to the same receiver before."""
         before = former.health
         self._sent, self._acknowledged = before.sent, before.acknowledged
         self._suppressed, self._last_sent, self._lost = before.suppressed, before.last_sent, before.lost
-        not_taken = before.waiting - len(self._delivery) if former.target.is_inform else 0
-        self._failed = before.failed + not_taken
+        self._failed += before.failed
         self.is_new = former.is_new
+
+    def _make_traps_of(self, informs: Sequence[SavedInform]) -> None:
+        """Owe what a receiver that gets traps now was sent as informs, and has not answered."""
+        for inform in informs:
+            if not self._owe_again(inform.event_id, inform.condition, inform.urgency):
+                self._failed += 1
+                self._suppression.count(inform.name, self._monotonic(), self._clock(), uncertain=True)
 
     @property
     def health(self) -> TargetHealth:

@@ -409,6 +409,21 @@ def test_what_was_suppressed_is_reported_by_the_next_process() -> None:
     assert since == date_and_time(START)
 
 
+def test_what_was_not_answered_is_owed_to_a_receiver_that_gets_traps_now() -> None:
+    play = Play([target(kind=INFORM, severity=Severity.CRITICAL)])
+    play.notify(raised(1, "c"), raised(2, "d"))
+    play.answer_all()
+    play.notify(cleared(3, "c"))
+    play.sender.test("nms")
+    again = play.restarted(targets=[target(severity=Severity.CRITICAL)])
+    again.pass_time(2 * SECOND)
+    late, summary = again.received()
+    assert (late.number, late.pdu_type) == (3, message.TRAP_V2)
+    text = summary.content(NotificationObject.TEXT).decode()
+    assert text == "1 notifications to this receiver may have been lost: gateway:test 1"
+    assert again.sender.health["nms"].failed == 1
+
+
 def test_a_receiver_that_is_new_begins_where_the_others_are() -> None:
     play = inform_play()
     play.notify(*(event(number) for number in range(1, 6)))
