@@ -262,6 +262,9 @@ class Delivery(Protocol):
     def due(self, now: int) -> int | None:
         """Return when `next` may have one; ``None`` if that requires an answer or another notification."""
 
+    def spare_at(self, now: int) -> int | None:
+        """Return when something late would delay nothing that happens then; ``None`` as for `due`."""
+
     def answered(self, request_id: int, now: int) -> Waiting | None:
         """Take an answer of the receiver; return the notification that it answers, if any."""
 
@@ -318,6 +321,10 @@ class TrapDelivery:
     def due(self, now: int) -> int | None:
         """See `Delivery.due`."""
         return now if self._queue else None
+
+    def spare_at(self, now: int) -> int | None:
+        """See `Delivery.spare_at`."""
+        return None if self._queue else now
 
     def answered(self, request_id: int, now: int) -> Waiting | None:  # noqa: ARG002  as `Delivery` has it
         """Return ``None``: a trap is not answered."""
@@ -447,6 +454,12 @@ class InformDelivery:
         if self._has_room() and self._first_sendable() is not None:
             due = now if due is None else min(due, now)
         return None if due is None else max(due, self._pace.allowed_at(Severity.CRITICAL, now))
+
+    def spare_at(self, now: int) -> int | None:
+        """See `Delivery.spare_at`: half of the window, and of what the rate lets pass at once, is kept."""
+        if self._queue or len(self) >= max(1, self._window // 2):
+            return None
+        return self._pace.allowed_at(Severity.INFO, now)
 
     def answered(self, request_id: int, now: int) -> Waiting | None:  # noqa: ARG002  as `Delivery` has it
         """See `Delivery.answered`."""

@@ -392,10 +392,9 @@ class TargetSender:
                     self._give_up(OTHERS, past.condition)  # its roles do not permit it any more
             elif len(self._owed) > self.target.backlog:
                 self._give_up(past.name, None)
-            elif self._has_room() and self._may_send_past(self._monotonic()):
-                return past
             else:
-                return None
+                due, now = self.past_due(), self._monotonic()
+                return past if due is not None and due <= now else None
             self.past_done(past)
         return None
 
@@ -412,19 +411,14 @@ class TargetSender:
         self._is_refused = True
         self._past_not_before = self._monotonic() + PAST_PAUSE
 
-    def _may_send_past(self, now: int) -> bool:
-        return now >= self._past_not_before and self._past_limit.allows(Severity.CRITICAL, now)
-
     def past_due(self) -> int | None:
         """Return when `next_past` may have something, if nothing happens before; monotonic."""
-        if not self._past or not self._has_room():
+        now = self._monotonic()
+        spare_at = self._delivery.spare_at(now)
+        if not self._past or spare_at is None:
             return None
-        allowed_at = self._past_limit.allowed_at(Severity.CRITICAL, self._monotonic())
-        return max(allowed_at, self._past_not_before)
-
-    def _has_room(self) -> bool:
-        """Return whether something that is late delays nothing that happens now."""
-        return len(self._delivery) < (1 if self._limit is not None else max(1, self.target.window // 2))
+        allowed_at = self._past_limit.allowed_at(Severity.CRITICAL, now)
+        return max(allowed_at, self._past_not_before, spare_at)
 
     def _give_up(self, name: str, condition: Condition | None) -> None:
         self._failed += 1
