@@ -186,6 +186,7 @@ class EventCursor:
 
     Attributes:
         lost: later events that could not be sent.
+        lost_unknown: there may be more of them, whose number is not known.
     """
 
     def __init__(self, epoch: int = 0, number: int = 0, late_after: int = 5 * SECOND) -> None:
@@ -195,6 +196,7 @@ class EventCursor:
         self._snapshot_received = False
         self._has_begun = epoch > 0
         self.lost = 0
+        self.lost_unknown = False
 
     @property
     def place(self) -> tuple[int, int]:
@@ -222,14 +224,18 @@ class EventCursor:
             self._known_epoch, self._has_begun = epoch, True
         return is_sent
 
-    def events_made(self, epoch: int, number: int) -> None:
+    def events_made(self, epoch: int, number: int, *, more: bool = False) -> None:
         """Count the events up to ``number`` of a former core that were not sent as lost.
 
-        In a snapshot this follows the events of that core that are still known.
+        In a snapshot this follows the events of that core that are still known. ``more`` if it may have made
+        further ones, whose number is not known.
         """
         if (epoch, number) > self.place:
             self._lose(epoch, number)
             self._epoch, self._number = epoch, number
+        if self._has_begun and more and epoch >= self._epoch:
+            self.lost_unknown = True
+            self._epoch, self._number = epoch + 1, 0  # so that no later snapshot says it again
 
     def _lose(self, epoch: int, number: int) -> None:
         """Count events up to ``number`` that were not sent and can no longer be."""

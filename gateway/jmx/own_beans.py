@@ -177,6 +177,12 @@ GATEWAY_ATTRIBUTES = (
     _number("EventsEmitted", "Events sent to listeners since the virtual machine was started.", counter=True),
     _number("EventsLost", "Events that could be sent to no listener.", counter=True),
     Attribute(
+        "EventsLostUnknown",
+        AttributeType.BOOLEAN,
+        "Whether more may have been lost than EventsLost says: nothing on the disk has their number.",
+        always=True,
+    ),
+    Attribute(
         "LastOperations",
         AttributeType.LIST,
         "The last 100 operations of each source that ended, latest first: outcome, what, who, when, object.",
@@ -267,7 +273,7 @@ SOURCE = DefineClass(2, f"{DOMAIN}.Source", "One source of the gateway.", SOURCE
 GATEWAY_NAME = object_name([("type", "Gateway")])
 
 _COUNTS_OF_ALL: Final = frozenset(
-    {"FeedMessages", "RefusedRecords", "UnfitValues", "EventsEmitted", "EventsLost"}
+    {"FeedMessages", "RefusedRecords", "UnfitValues", "EventsEmitted", "EventsLost", "EventsLostUnknown"}
     | {attribute for counter, (attribute, _) in COUNTERS.items() if counter not in COUNTERS_OF_ALL}
 )
 """Attributes that count what not every user sees."""
@@ -583,11 +589,13 @@ class Health:
         unfit: elements with a value that could not be shown.
         emitted: events sent to listeners.
         lost: events that could be sent to no listener, since the process was started.
+        lost_unknown: there may be more of them, whose number is not known.
     """
 
     unfit: int = 0
     emitted: int = 0
     lost: int = 0
+    lost_unknown: bool = False
 
 
 def health_values(
@@ -619,6 +627,7 @@ def health_values(
         **alarm_values([each.summaries for each in alarms]),
         "EventsEmitted": health.emitted,
         "EventsLost": health.lost,
+        "EventsLostUnknown": health.lost_unknown,
         **counts_by_user(groups, users),
         **event_log.values(),
     }

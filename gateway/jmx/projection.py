@@ -377,7 +377,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
 
     def events_made(self, record: EventsMadeRecord) -> None:
         """Count the events that listeners missed."""
-        self._cursor.events_made(record.boot, record.number)
+        self._cursor.events_made(record.boot, record.number, more=record.more)
 
     def alarm_changed(self, record: AlarmRecord) -> None:
         """Show an alarm, or its end."""
@@ -487,7 +487,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         for number, source in self._sources.items():
             source.bean.show(counts_by_user(self._replica.groups_of(number), users))
         self._health.unfit = len(self._unfit)
-        self._health.lost = self._cursor.lost
+        self._health.lost, self._health.lost_unknown = self._cursor.lost, self._cursor.lost_unknown
         self._bean.show(
             health_values(
                 self.status,

@@ -81,12 +81,7 @@ async def test_attributes_of_an_mbean_grow_and_columns_stay(plant: Plant, jmx: J
         application.say('O|T="Mixer"|I="m1"|motor="on"|speed=6')
 
         async def has_grown() -> bool:
-            try:
-                attributes = await jmx.read(name)
-            except JmxClientError as error:  # for a moment, while it is registered again
-                if "InstanceNotFound" not in str(error):
-                    raise
-                return False
+            attributes = await jmx.read(name)  # it stays registered
             return "motor" in attributes and attributes["speed"].value == 6
 
         await eventually(has_grown, "the new attribute")

@@ -229,6 +229,21 @@ def test_what_no_snapshot_reports_any_more_is_counted() -> None:
     assert gateway.machine.read(GATEWAY)["EventsLost"] == 9
 
 
+def test_a_loss_whose_number_is_not_known_is_not_counted_and_is_said_once() -> None:
+    gateway = Gateway(cursor=EventCursor(1, 3))
+    gateway.hello(epoch=2)
+    gateway.snapshot(source(), *classes(), EventsMadeRecord(1, 5, more=True), event(1, epoch=2))
+    gateway.settle()
+    read = gateway.machine.read(GATEWAY)
+    assert (read["EventsLost"], read["EventsLostUnknown"]) == (2 + 1, True)
+    again = Gateway(cursor=EventCursor(*gateway.cursor.place))
+    again.hello(epoch=2)
+    again.snapshot(source(), *classes(), EventsMadeRecord(1, 5, more=True), event(1, epoch=2))
+    again.settle()
+    read = again.machine.read(GATEWAY)
+    assert (read["EventsLost"], read["EventsLostUnknown"]) == (0, False)
+
+
 def test_a_process_without_one_before_has_lost_nothing() -> None:
     gateway = Gateway()
     gateway.hello(epoch=2)

@@ -36,6 +36,7 @@ def test_the_gateway_reports_itself(gateway: Gateway) -> None:
         "WorstSeverity": "cleared",
         "EventsEmitted": 0,
         "EventsLost": 0,
+        "EventsLostUnknown": False,
         "LastOperations": (),
         "EventLogState": "unknown",
         **dict.fromkeys(

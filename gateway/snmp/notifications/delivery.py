@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import heapq
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -141,15 +140,18 @@ class WaitingQueue:
     def add(self, waiting: Waiting) -> None:
         """Add a notification at its place; one that comes back gets its former place."""
         if waiting.condition is not None:
+            # An end must not overtake a beginning that waits: it takes the urgency of those behind it, and
+            # gives its own to those before. So none of them is more urgent than the one before it.
             numbers = self._numbers.setdefault(waiting.condition, [])
             place = bisect.bisect(numbers, waiting.number)
-            urgency = max([waiting.urgency, *(self._waiting[number].urgency for number in numbers[place:])])
-            for number in numbers[:place]:
-                self._make_urgent(self._waiting[number], urgency)
+            if place < len(numbers):
+                urgency = max(waiting.urgency, self._waiting[numbers[place]].urgency)
+                waiting = waiting._replace(urgency=urgency)
+            for number in reversed(numbers[:place]):
+                if self._waiting[number].urgency >= waiting.urgency:
+                    break
+                self._make_urgent(self._waiting[number], waiting.urgency)
             numbers.insert(place, waiting.number)
-            # An end must not overtake a beginning that waits: it takes the urgency of those behind it, and
-            # gives its own to those before.
-            waiting = waiting._replace(urgency=urgency)
         self._insert(waiting)
 
     def first(self) -> Waiting | None:
@@ -164,8 +166,20 @@ class WaitingQueue:
         place = bisect.bisect_left(self._order, (self._order[-1][0], 0))
         return self._waiting[self._order[place][1]]
 
-    def remove(self, number: int) -> None:
-        """Remove the notification of this number, which must be in the queue."""
+    def first_of(self, condition: Condition) -> Waiting | None:
+        """Return the oldest notification of a condition, if any."""
+        numbers = self._numbers.get(condition)
+        return None if numbers is None else self._waiting[numbers[0]]
+
+    def has_behind(self, waiting: Waiting) -> bool:
+        """Return whether a later notification of the same condition is in the queue."""
+        if waiting.condition is None:
+            return False
+        numbers = self._numbers.get(waiting.condition)
+        return numbers is not None and numbers[-1] > waiting.number
+
+    def remove(self, number: int) -> Waiting:
+        """Remove and return the notification of this number, which must be in the queue."""
         waiting = self._waiting[number]
         self._take_out(waiting)
         if waiting.condition is not None:
@@ -173,6 +187,7 @@ class WaitingQueue:
             numbers.remove(number)
             if not numbers:
                 del self._numbers[waiting.condition]
+        return waiting
 
     def revise(self, revised: Revise) -> list[Waiting]:
         """Replace or remove notifications; return those that were removed."""
@@ -187,9 +202,8 @@ class WaitingQueue:
         return removed
 
     def _make_urgent(self, waiting: Waiting, urgency: Severity) -> None:
-        if waiting.urgency < urgency:
-            self._take_out(waiting)
-            self._insert(waiting._replace(urgency=urgency))
+        self._take_out(waiting)
+        self._insert(waiting._replace(urgency=urgency))
 
     def _insert(self, waiting: Waiting) -> None:
         bisect.insort(self._order, (-waiting.urgency, waiting.number))
@@ -214,10 +228,17 @@ WINDOW: Final = 16
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """A notification that is not sent any more; ``perhaps_sent`` if the receiver may have got it."""
+    """A notification that is not sent any more.
+
+    Attributes:
+        waiting: the notification.
+        perhaps_sent: the receiver may have got it.
+        is_last: no later one of its condition waits, as far as is known.
+    """
 
     waiting: Waiting
     perhaps_sent: bool
+    is_last: bool = True
 
 
 class Delivery(Protocol):
@@ -240,6 +261,9 @@ class Delivery(Protocol):
 
     def due(self, now: int) -> int | None:
         """Return when `next` may have one; ``None`` if that requires an answer or another notification."""
+
+    def spare_at(self, now: int) -> int | None:
+        """Return when something late would delay nothing that happens then; ``None`` as for `due`."""
 
     def answered(self, request_id: int, now: int) -> Waiting | None:
         """Take an answer of the receiver; return the notification that it answers, if any."""
@@ -280,8 +304,10 @@ class TrapDelivery:
     def add(self, waiting: Waiting) -> Dropped | None:
         """See `Delivery.add`."""
         self._queue.add(waiting)
-        dropped = _dropped(self._queue, len(self._queue))
-        return None if dropped is None else Dropped(dropped, perhaps_sent=False)
+        dropped = _dropped(len(self._queue), self._queue)
+        if dropped is None:
+            return None
+        return Dropped(dropped, perhaps_sent=False, is_last=not self._queue.has_behind(dropped))
 
     def next(self, now: int) -> Waiting | None:  # noqa: ARG002  as `Delivery` has it
         """See `Delivery.next`."""
@@ -295,6 +321,10 @@ class TrapDelivery:
     def due(self, now: int) -> int | None:
         """See `Delivery.due`."""
         return now if self._queue else None
+
+    def spare_at(self, now: int) -> int | None:
+        """See `Delivery.spare_at`."""
+        return None if self._queue else now
 
     def answered(self, request_id: int, now: int) -> Waiting | None:  # noqa: ARG002  as `Delivery` has it
         """Return ``None``: a trap is not answered."""
@@ -361,7 +391,7 @@ class InformDelivery:
         # time, stays until it is the first: a window may have many informs, and each is looked at once.
         self._dues: list[tuple[int, int, int]] = []
         self._under_way: set[Condition] = set()
-        self._held: dict[Condition, deque[Waiting]] = {}
+        self._held = WaitingQueue()  # one of the same condition is under way
         self._back_in_queue: dict[int, Waiting] = {}
         self._answering = True
 
@@ -371,17 +401,19 @@ class InformDelivery:
         return self._answering and all(each.tries == 1 for each in self._unanswered.values())
 
     def __len__(self) -> int:
-        return len(self._queue) + len(self._unanswered) + sum(map(len, self._held.values()))
+        return len(self._queue) + len(self._unanswered) + len(self._held)
 
     def add(self, waiting: Waiting) -> Dropped | None:
         """See `Delivery.add`."""
         self._queue.add(waiting)
-        dropped = _dropped(self._queue, len(self))
+        dropped = _dropped(len(self), self._queue, self._held)
         if dropped is None:
             return None
         came_back = self._back_in_queue.pop(dropped.request_id, None) is not None
         # The last process may have sent those that it left.
-        return Dropped(dropped, perhaps_sent=came_back or dropped.request_id in self._restored)
+        perhaps_sent = came_back or dropped.request_id in self._restored
+        is_last = not (self._queue.has_behind(dropped) or self._held.has_behind(dropped))
+        return Dropped(dropped, perhaps_sent, is_last)
 
     def next(self, now: int) -> Waiting | None:
         """See `Delivery.next`."""
@@ -423,6 +455,12 @@ class InformDelivery:
             due = now if due is None else min(due, now)
         return None if due is None else max(due, self._pace.allowed_at(Severity.CRITICAL, now))
 
+    def spare_at(self, now: int) -> int | None:
+        """See `Delivery.spare_at`: half of the window, and of what the rate lets pass at once, is kept."""
+        if self._queue or len(self) >= max(1, self._window // 2):
+            return None
+        return self._pace.allowed_at(Severity.INFO, now)
+
     def answered(self, request_id: int, now: int) -> Waiting | None:  # noqa: ARG002  as `Delivery` has it
         """See `Delivery.answered`."""
         waiting = self._finished(request_id)
@@ -449,7 +487,7 @@ class InformDelivery:
 
     def revise(self, revised: Revise) -> list[Dropped]:
         """See `Delivery.revise`."""
-        dropped = [*self._revise_held(revised), *self._queue.revise(revised)]
+        dropped = [*self._held.revise(revised), *self._queue.revise(revised)]
         perhaps_sent = {*self._restored, *self._back_in_queue, *self._unanswered}
         for waiting in dropped:
             self._back_in_queue.pop(waiting.request_id, None)
@@ -462,19 +500,10 @@ class InformDelivery:
                 unanswered.waiting = kept
         return [Dropped(waiting, waiting.request_id in perhaps_sent) for waiting in dropped]
 
-    def _revise_held(self, revised: Revise) -> Iterator[Waiting]:
-        for condition, held in tuple(self._held.items()):
-            kept = [(waiting, revised(waiting)) for waiting in held]
-            yield from (waiting for waiting, instead in kept if instead is None)
-            self._held[condition] = deque(instead for _, instead in kept if instead is not None)
-            if not self._held[condition]:
-                del self._held[condition]
-
     def unfinished(self) -> tuple[Waiting, ...]:
         """See `Delivery.unfinished`."""
-        waiting = [*self._queue, *(unanswered.waiting for unanswered in self._unanswered.values())]
-        waiting += [held for queue in self._held.values() for held in queue]
-        return tuple(sorted(waiting, key=lambda each: each.number))
+        under_way = (unanswered.waiting for unanswered in self._unanswered.values())
+        return tuple(sorted((*self._queue, *self._held, *under_way), key=lambda each: each.number))
 
     def lost_at_an_end(self) -> tuple[Waiting, ...]:
         """Return nothing: informs outlive the process."""
@@ -491,11 +520,11 @@ class InformDelivery:
         condition = unanswered.waiting.condition
         if condition is not None:
             self._under_way.discard(condition)
-            if held := self._held.get(condition):
+            held = self._held.first_of(condition)
+            if held is not None:
                 # Only the next one of this condition: the others wait for its answer in turn.
-                self._queue.add(held.popleft())
-                if not held:
-                    del self._held[condition]
+                self._held.remove(held.number)
+                self._queue.add(held)
         return unanswered.waiting
 
     def _overdue(self, now: int) -> _Unanswered | None:
@@ -525,9 +554,8 @@ class InformDelivery:
         while (first := self._queue.first()) is not None:
             if first.condition not in self._under_way:
                 return first
-            assert first.condition is not None
             self._queue.remove(first.number)
-            self._held.setdefault(first.condition, deque()).append(first)
+            self._held.add(first)
         return None
 
     def _fall_silent(self) -> None:
@@ -536,18 +564,20 @@ class InformDelivery:
         for request_id, unanswered in self._unanswered.items():
             self._queue.add(unanswered.waiting)
             self._back_in_queue[request_id] = unanswered.waiting
-        for held in self._held.values():
-            for waiting in held:
-                self._queue.add(waiting)
+        for waiting in self._held:
+            self._queue.add(waiting)
+        self._held = WaitingQueue()
         self._unanswered.clear()
         self._dues.clear()
-        self._held.clear()
         self._under_way.clear()
 
 
-def _dropped(queue: WaitingQueue, length: int) -> Waiting | None:
+def _dropped(length: int, *queues: WaitingQueue) -> Waiting | None:
     """Remove and return the notification that exceeds `MAX_WAITING`, if any."""
-    least = queue.least() if length > MAX_WAITING else None
-    if least is not None:
-        queue.remove(least.number)
-    return least
+    if length <= MAX_WAITING:
+        return None
+    found = [(least.urgency, least.number, queue) for queue in queues if (least := queue.least())]
+    if not found:
+        return None
+    _, number, queue = min(found, key=lambda each: each[:2])
+    return queue.remove(number)

@@ -63,6 +63,7 @@ class Notification(msgspec.Struct, frozen=True):
         forms: what single receivers get instead of it, by name; ``None`` for nothing.
         again: returns what a receiver may get of it now, by its name; ``None`` for nothing. Without the
             function, every receiver may get it at any time.
+        summary: what it reports, if it is agEventsSuppressed.
     """
 
     oid: Oid
@@ -86,6 +87,7 @@ class Notification(msgspec.Struct, frozen=True):
     is_late: bool = False
     forms: Mapping[str, Notification | None] = msgspec.field(default_factory=dict)
     again: Callable[[str], Notification | None] | None = None
+    summary: SuppressedSummary | None = None
 
 
 MAX_CONDITIONS: Final = 10_000
@@ -344,7 +346,7 @@ class OwnNotifications:
             NotificationObject.SUPPRESSED_SINCE: date_and_time(summary.since) or date_and_time(0),
             NotificationObject.SUPPRESSED_NAMES: text(summary.shown_names),
         }
-        return self._made(
+        notification = self._made(
             now,
             self._own(OwnNotification.EVENTS_SUPPRESSED),
             "gateway:eventsSuppressed",
@@ -355,6 +357,7 @@ class OwnNotifications:
             ),
             1 << GAUGE32,
         )
+        return msgspec.structs.replace(notification, summary=summary)
 
     def cleared(self, now: int, condition: Condition) -> Notification:
         """Return agAlarmCleared for a condition whose end no event reported."""

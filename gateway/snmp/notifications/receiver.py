@@ -18,6 +18,7 @@ from gateway.snmp.notifications.delivery import (
     MAX_WAITING,
     WINDOW,
     Delivery,
+    Dropped,
     InformDelivery,
     RateLimit,
     TrapDelivery,
@@ -40,7 +41,7 @@ from gateway.snmp.notifications.notification import (
 from gateway.snmp.notifications.saved import SavedInform, SavedTarget
 from gateway.snmp.notifications.secured import OVERHEAD, Reply, ReplyKind, Secured
 from gateway.snmp.notifications.selection import Selection
-from gateway.snmp.notifications.suppression import OTHERS, Suppression
+from gateway.snmp.notifications.suppression import OTHERS, Suppression, joined
 
 Address: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal or a DNS name, as configured, and a UDP port."""
@@ -186,6 +187,8 @@ class TargetSender:
             target.severity, target.patterns, saved.conditions, saved.declined, saved.uncertain
         )
         self._suppression = Suppression(now, saved.suppressed)
+        self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = self._lost = 0
+        self._is_refused = False
         self._delivery: Delivery = TrapDelivery()
         self._limit: RateLimit | None = RateLimit(target.rate, now)
         if target.is_inform:
@@ -198,10 +201,11 @@ class TargetSender:
                 for inform in saved.informs
             ]
             self._delivery = InformDelivery(target.rate, now, restored, target.window)
+        else:
+            self._make_traps_of(saved.informs)
         self._policy = saved.policy
         self._is_held = False
         self.policy_changing(policy, restricted=restricted)
-        self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = self._lost = 0
 
     def redirect(self, target: Target) -> bool:
         """Send to another address, or by another community or user; return whether no more has changed."""
@@ -214,13 +218,19 @@ class TargetSender:
         return True
 
     def go_on_counting(self, former: TargetSender) -> None:
-        """Go on with the counts of the sender to the same receiver before; what does not wait here failed."""
+        """Go on with the counts of the sender to the same receiver before."""
         before = former.health
         self._sent, self._acknowledged = before.sent, before.acknowledged
         self._suppressed, self._last_sent, self._lost = before.suppressed, before.last_sent, before.lost
-        not_taken = before.waiting - len(self._delivery) if former.target.is_inform else 0
-        self._failed = before.failed + not_taken
+        self._failed += before.failed
         self.is_new = former.is_new
+
+    def _make_traps_of(self, informs: Sequence[SavedInform]) -> None:
+        """Owe what a receiver that gets traps now was sent as informs, and has not answered."""
+        for inform in informs:
+            if not self._owe_again(inform.event_id, inform.condition, inform.urgency):
+                self._failed += 1
+                self._suppression.count(inform.name, self._monotonic(), self._clock(), uncertain=True)
 
     @property
     def health(self) -> TargetHealth:
@@ -242,13 +252,16 @@ class TargetSender:
         return self._selection
 
     def can_take(self, notification: Notification) -> bool:
-        """Return whether neither the rate nor a full queue would hold up ``notification`` now."""
+        """Return whether nothing that is known would hold up ``notification`` now: no rate, no full queue."""
+        if self._is_refused and self._owed:
+            return False  # what is owed is tried again and again, and finds out when there is a way
         urgency = self._selection.urgency(notification)
         if urgency is None:
             return True
         if self._limit is None:
             return len(self._delivery) < MAX_WAITING
-        return self._limit.allows(urgency, self._monotonic())
+        is_end = self._selection.ends_a_raised_condition(notification)  # the rate holds up none
+        return is_end or self._limit.allows(urgency, self._monotonic())
 
     @property
     def sends_at_once(self) -> bool:
@@ -289,24 +302,34 @@ class TargetSender:
 
     def sent_at_once(self, notification: Notification, *, accepted: bool) -> None:
         """Record that a trap was sent without waiting, or refused by the system: an event is owed then."""
-        self._selection.note_sent(notification)
         if accepted:
+            self._selection.note_sent(notification)
+            self._is_refused = False
             self._sent += 1
             self._last_sent = self._clock()
             return
-        urgency = max(notification.severity, Severity.INFO)
+        urgency = self._selection.urgency(notification) or Severity.INFO
+        self._selection.note_sent(notification)
         self._refused(_event_id(notification), condition_of(notification), urgency)
 
     def _refused(self, event_id: str, condition: Condition | None, urgency: Severity) -> None:
-        """Owe an event that the system refused to send; a condition without one is compared again."""
+        """Owe an event that the system refused to send, and count what is none."""
+        self.past_refused()
+        if not self._owe_again(event_id, condition, urgency):
+            self._failed += 1
+
+    def _owe_again(self, event_id: str, condition: Condition | None, urgency: Severity) -> bool:
+        """Owe what was not sent after all, if it is an event; return whether it is one.
+
+        Its condition is in doubt: the end is still for a receiver whose severity excludes ends, and where
+        the log does not have the event, the comparison of conditions makes up for it.
+        """
+        if condition is not None:
+            self._selection.doubt(condition, urgency)
         place = place_of(event_id)
         if place is not None:
             self._owed.add(*place, place[1])
-            self.past_refused()
-            return
-        self._failed += 1
-        if condition is not None:
-            self._selection.doubt(condition, urgency)
+        return place is not None
 
     # ---- what is sent late --------------------------------------------------------------------------------
 
@@ -369,10 +392,9 @@ class TargetSender:
                     self._give_up(OTHERS, past.condition)  # its roles do not permit it any more
             elif len(self._owed) > self.target.backlog:
                 self._give_up(past.name, None)
-            elif self._has_room() and self._may_send_past(self._monotonic()):
-                return past
             else:
-                return None
+                due, now = self.past_due(), self._monotonic()
+                return past if due is not None and due <= now else None
             self.past_done(past)
         return None
 
@@ -385,22 +407,18 @@ class TargetSender:
         self._owed.remove(epoch, number, number)
 
     def past_refused(self) -> None:
-        """Note that the system refused an event that is sent late: it may wait until there is a way again."""
+        """Note that the system refused a trap: what is late may wait until there is a way again."""
+        self._is_refused = True
         self._past_not_before = self._monotonic() + PAST_PAUSE
-
-    def _may_send_past(self, now: int) -> bool:
-        return now >= self._past_not_before and self._past_limit.allows(Severity.CRITICAL, now)
 
     def past_due(self) -> int | None:
         """Return when `next_past` may have something, if nothing happens before; monotonic."""
-        if not self._past or not self._has_room():
+        now = self._monotonic()
+        spare_at = self._delivery.spare_at(now)
+        if not self._past or spare_at is None:
             return None
-        allowed_at = self._past_limit.allowed_at(Severity.CRITICAL, self._monotonic())
-        return max(allowed_at, self._past_not_before)
-
-    def _has_room(self) -> bool:
-        """Return whether something that is late delays nothing that happens now."""
-        return len(self._delivery) < (1 if self._limit is not None else max(1, self.target.window // 2))
+        allowed_at = self._past_limit.allowed_at(Severity.CRITICAL, now)
+        return max(allowed_at, self._past_not_before, spare_at)
 
     def _give_up(self, name: str, condition: Condition | None) -> None:
         self._failed += 1
@@ -439,17 +457,9 @@ class TargetSender:
             return False
         for dropped in self._delivery.revise(lambda waiting: self._permitted(waiting, encode)):
             waiting = dropped.waiting
-            place = place_of(waiting.event_id) if waiting.form is None else None
-            if place is not None:
-                # The last process made it by other roles: it is made once more, from the event log.
-                self._owed.add(*place, place[1])
-                continue
-            self._failed += 1
-            self._suppression.count(
-                waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
-            )
-            if waiting.condition is not None:
-                self._selection.doubt(waiting.condition, waiting.urgency)
+            if waiting.form is None and self._owe_again(waiting.event_id, waiting.condition, waiting.urgency):
+                continue  # the last process made it by other roles: it is made again, from the event log
+            self._drop(dropped)
         return True
 
     def _permitted(
@@ -486,6 +496,7 @@ class TargetSender:
     def sent(self, waiting: Waiting) -> bool:
         """Record that the system accepted the datagram; return whether for the first time."""
         is_first = self._delivery.sent(waiting, self._monotonic())
+        self._is_refused = False
         if is_first:
             self._sent += 1
         self._last_sent = self._clock()
@@ -499,6 +510,8 @@ class TargetSender:
         is_first = self._delivery.sent(waiting, self._monotonic())
         if is_first and self.target.is_inform:
             self._sent += 1
+        elif is_first and (summary := _summary_of(waiting)) is not None:
+            self._suppression.not_reported(summary, self._monotonic())
         elif is_first:
             self._refused(waiting.event_id, waiting.condition, waiting.urgency)
         return is_first
@@ -558,14 +571,19 @@ class TargetSender:
             for waiting in self._delivery.unfinished()
             if isinstance(waiting.content, bytes)
         )
-        lost = [place_of(waiting.event_id) for waiting in self._delivery.lost_at_an_end()]
-        owed = Owed((*self._owed.ranges, *((*place, place[1]) for place in lost if place is not None)))
+        lost = self._delivery.lost_at_an_end()
+        suppressed = self._suppression.summary()
+        for waiting in lost:
+            if (summary := _summary_of(waiting)) is not None:
+                suppressed = joined(summary, suppressed)
+        places = [place for waiting in lost if (place := place_of(waiting.event_id)) is not None]
+        owed = Owed((*self._owed.ranges, *((*place, place[1]) for place in places)))
         return SavedTarget(
             self.target.name,
             self._raised_conditions(),
             self._selection.declined,
             self._selection.uncertain,
-            self._suppression.summary(),
+            suppressed,
             informs,
             self._policy,
             owed.ranges,
@@ -596,12 +614,23 @@ class TargetSender:
         )
         dropped = self._delivery.add(waiting)
         if dropped is not None:
-            # Never as suppressed, whether or not the receiver answers: the rate only delays an inform.
-            self._failed += 1
-            # The receiver may have got one that was sent, and its answer was lost.
-            self._suppression.count(
-                dropped.waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
-            )
+            self._drop(dropped)
+
+    def _drop(self, dropped: Dropped) -> None:
+        """Count a notification that is not sent any more; its condition is compared again."""
+        waiting = dropped.waiting
+        # Never as suppressed, whether or not the receiver answers: the rate only delays an inform.
+        self._failed += 1
+        summary = _summary_of(waiting)
+        if summary is not None and not dropped.perhaps_sent:
+            self._suppression.not_reported(summary, self._monotonic())
+            return
+        # The receiver may have got one that was sent, and its answer was lost.
+        self._suppression.count(
+            waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
+        )
+        if dropped.is_last and waiting.condition is not None:
+            self._selection.doubt(waiting.condition, waiting.urgency)
 
     def _content(self, encoded: EncodedNotification) -> bytes | Version1Fields:
         is_version_1 = self.target.kind is TargetKindNumber.TRAP_V1
@@ -652,6 +681,10 @@ class TargetSender:
         return Waiting(
             self._number, urgency, name, condition, self._request_id(), content, ends, form, event_id
         )
+
+
+def _summary_of(waiting: Waiting) -> SuppressedSummary | None:
+    return None if waiting.form is None else waiting.form.summary
 
 
 def _event_id(notification: Notification) -> str:

@@ -100,8 +100,7 @@ class Selection:
         self._raised.move_to_end(condition)
         if perhaps:
             self._uncertain.add(condition)
-        if len(self._raised) > MAX_CONDITIONS:
-            self._uncertain.discard(self._raised.popitem(last=False)[0])
+        self._forget_oldest()
 
     def decline(self, notification: Notification) -> None:
         """Record that ``notification`` is not for the receiver."""
@@ -123,6 +122,11 @@ class Selection:
         """Record that the receiver perhaps does not know whether a condition has begun, or has ended."""
         self._raised.setdefault(condition, urgency)
         self._uncertain.add(condition)
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        if len(self._raised) > MAX_CONDITIONS:
+            self._uncertain.discard(self._raised.popitem(last=False)[0])
 
     def forget(self, ended: Iterable[Condition]) -> None:
         """Forget that conditions were declined, because they have ended."""

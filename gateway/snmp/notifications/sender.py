@@ -506,15 +506,20 @@ class NotificationSender:
                 if begun is not None and not target.is_owed(begun.event_id) and target.can_take(begun):
                     self._offer(begun, [target])
             return
+        # Looked at once more, because an event may have begun it again since the check.
+        if not has_ended(condition, active):
+            return
         receives_end = self._outside.receives_end
+        ended = self._own.cleared(self._outside.clock(), condition)
+        # Not into a full queue: what would be dropped for it might be another end.
         concerned = [
             target
             for target in self._targets
-            if target.selection.has_raised(condition) and receives_end(target.target.name, condition)
+            if target.selection.has_raised(condition)
+            and receives_end(target.target.name, condition)
+            and target.can_take(ended)
         ]
-        # Looked at once more, because an event may have begun it again since the check.
-        if concerned and has_ended(condition, active):
-            ended = self._own.cleared(self._outside.clock(), condition)
+        if concerned:
             again = partial(_if_permitted, ended, condition, receives_end)
             self._offer(msgspec.structs.replace(ended, again=again), concerned)
 

@@ -23,14 +23,33 @@ class Suppression:
     """The count of suppressed notifications; ``restored`` is what the last process had not reported yet."""
 
     def __init__(self, now: int, restored: SuppressedSummary | None = None) -> None:
-        self._names: Counter[str] = Counter(dict(restored.names) if restored else {})
-        self._uncertain = restored.uncertain if restored else 0
-        self._since = restored.since if restored else 0
-        self._missed = (
-            (restored.missed, restored.missed_from, restored.missed_to) if restored else (0, "", "")
-        )
-        self._unknown_from = restored.unknown_from if restored else ""
+        self._names: Counter[str] = Counter()
+        self._uncertain = 0
+        self._since = 0
+        self._missed = (0, "", "")
+        self._unknown_from = ""
         self._first = self._last = now
+        if restored is not None:
+            self.begin_with(restored)
+
+    def not_reported(self, summary: SuppressedSummary, now: int) -> None:
+        """Count again what `summary` returned before: the receiver was not sent it, and is after a while."""
+        self.begin_with(summary)
+        self._first, self._last = now, now + LONGEST_SILENCE
+
+    def begin_with(self, former: SuppressedSummary) -> None:
+        """Count what was counted before the present ones."""
+        for name, times in former.names:
+            self._names[self._counted_as(name)] += times
+        self._uncertain += former.uncertain
+        self._since = former.since
+        missed, first, last = self._missed
+        self._missed = (
+            former.missed + missed,
+            former.missed_from or first,
+            last or former.missed_to,
+        )
+        self._unknown_from = former.unknown_from or self._unknown_from
 
     def count(self, name: str, now: int, wall: int, times: int = 1, *, uncertain: bool = False) -> None:
         """Count suppressed ones; ``uncertain`` if they only may have been lost.
@@ -43,7 +62,7 @@ class Suppression:
             uncertain: it is not known whether the receiver got them, or was to get them.
         """
         self._begin(now, wall)
-        self._names[name if name in self._names or len(self._names) < MAX_NAMES else OTHERS] += times
+        self._names[self._counted_as(name)] += times
         if uncertain:
             self._uncertain += times
 
@@ -57,6 +76,9 @@ class Suppression:
         """Note that events were missed whose number is not known, from the event id ``first`` on."""
         self._begin(now, wall)
         self._unknown_from = self._unknown_from or first
+
+    def _counted_as(self, name: str) -> str:
+        return name if name in self._names or len(self._names) < MAX_NAMES else OTHERS
 
     def _begin(self, now: int, wall: int) -> None:
         if self._is_empty:
@@ -90,3 +112,10 @@ class Suppression:
         self._uncertain = 0
         self._missed = (0, "", "")
         self._unknown_from = ""
+
+
+def joined(former: SuppressedSummary, latter: SuppressedSummary | None) -> SuppressedSummary | None:
+    """Return one summary of both."""
+    both = Suppression(0, latter)
+    both.begin_with(former)
+    return both.summary()

@@ -11,10 +11,12 @@ from msgspec.structs import replace
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
-from gateway.snmp.notifications.notification import ActiveAlarms, Notification
+from gateway.snmp.notifications.delivery import MAX_WAITING, PROBE_INTERVAL
+from gateway.snmp.notifications.notification import MAX_CONDITIONS, ActiveAlarms, Notification
 from gateway.snmp.notifications.saved import from_text, to_text
+from gateway.snmp.notifications.selection import Selection
 from gateway.snmp.notifications.sender import SendResult
-from tests.snmp.notifications.story import INFORM, NMS, ROOT, Play, cleared, event, raised, target
+from tests.snmp.notifications.story import INFORM, NMS, ROOT, Play, Received, cleared, event, raised, target
 
 OTHER = ("192.0.2.2", 162)
 RAISED = (*ROOT, *NOTIFICATIONS, OwnNotification.ALARM_RAISED)
@@ -241,6 +243,73 @@ def test_nothing_is_sent_where_nothing_differs() -> None:
     assert len(play.sent[NMS]) == 1
 
 
+# ---- what a full queue has no room for ------------------------------------------------------------------
+
+
+def silent(**active: int) -> Play:
+    """Return a receiver of informs that got two events and answers no more."""
+    play = Play([target(kind=INFORM, rate=100_000)], active=lasts_since(active))
+    play.notify(raised(1, "old", Severity.MINOR))
+    play.answer_all()
+    play.notify(event(2))
+    play.pass_time(60 * SECOND)
+    return play
+
+
+def answers_again(play: Play) -> list[Received]:
+    """Let the receiver answer for two comparisons; return what it gets."""
+    play.sent.clear()
+    received = []
+    for _ in range(10):
+        play.pass_time(PROBE_INTERVAL)
+        received += play.answer_all()
+    return received
+
+
+def flood(play: Play, number: int) -> None:
+    play.notify(*(event(100 + each, severity=Severity.MAJOR) for each in range(number)))
+
+
+def test_an_end_that_a_full_queue_had_no_room_for_is_made_up_for_when_there_is_room() -> None:
+    play = silent(old=1)
+    play.notify(cleared(3, "old"))
+    play.active = lasts()
+    flood(play, MAX_WAITING)
+    play.pass_time(600 * SECOND)
+    assert play.sender.health["nms"].failed == 2, "no other is dropped for what makes up for it"
+    received = answers_again(play)
+    assert 3 not in {each.number for each in received if each.is_event}
+    ends = [each.content(NotificationObject.CONDITION) for each in received if each.oid == CLEARED]
+    assert ends == [b"old"]
+
+
+def test_a_beginning_that_a_full_queue_had_no_room_for_is_made_up_for_while_it_lasts() -> None:
+    play = knowing(silent(old=1, c=3), alarm("c", Severity.MINOR, event(3).event_id))
+    play.notify(raised(3, "c", Severity.MINOR))
+    flood(play, MAX_WAITING)
+    (begun,) = [each for each in answers_again(play) if each.number == 3]
+    assert begun.oid == RAISED
+    play.active = lasts()
+    play.notify(cleared(9000, "c"))
+    assert 9000 in {each.number for each in play.answer_all()}
+
+
+def test_what_waits_behind_it_makes_up_for_what_a_full_queue_had_no_room_for() -> None:
+    play = silent(old=1)
+    play.notify(raised(3, "c", Severity.MINOR), cleared(4, "c"))
+    flood(play, MAX_WAITING - 2)
+    received = answers_again(play)
+    assert {3, 4} & {each.number for each in received if each.is_event} == {4}
+    assert CLEARED not in {each.oid for each in received}
+
+
+def test_conditions_in_doubt_are_bounded() -> None:
+    selection = Selection(Severity.INFO, ["*"])
+    for number in range(MAX_CONDITIONS + 10):
+        selection.doubt(("orders", f"c{number}"), Severity.MINOR)
+    assert len(selection.raised) == len(selection.uncertain) == MAX_CONDITIONS
+
+
 # ---- a process that was killed before it had saved what it sent ------------------------------------------
 
 
@@ -306,3 +375,15 @@ def test_an_alarm_that_no_event_reported_and_that_the_system_refused_is_sent_whe
     play.result = SendResult.SENT
     play.pass_time(TWO_CHECKS)
     assert [each.content(NotificationObject.CONDITION) for each in play.received()] == [b"c"]
+
+
+def test_an_end_that_the_system_refused_is_sent_late_to_a_receiver_of_severe_events_only() -> None:
+    play = Play([target(severity=Severity.CRITICAL)], active=lasts())
+    play.notify(raised(1, "c"))
+    play.result = SendResult.FAILED
+    play.notify(cleared(2, "c"))
+    play.pass_time(600 * SECOND)
+    assert play.sender.health["nms"].failed == 0, "it is owed, and nothing else makes up for it meanwhile"
+    play.result = SendResult.SENT
+    play.pass_time(TWO_CHECKS)
+    assert [(each.number, each.oid == CLEARED) for each in play.received()] == [(1, False), (2, False)]

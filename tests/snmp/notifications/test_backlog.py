@@ -135,6 +135,22 @@ def test_informs_of_the_backlog_leave_room_for_what_happens_and_are_never_droppe
     assert third.sender.health["nms"].failed == 0
 
 
+def test_informs_of_the_backlog_leave_what_the_rate_allows_to_what_happens() -> None:
+    play = Play([target(kind=INFORM, rate=1)])
+    play.notify(event(1))
+    play.answer_all()
+    recorded(play, *range(2, 200))
+    again = after_a_kill(play, 200)
+    sent = numbers(again.answer_all())
+    for number in range(201, 206):
+        for _ in range(10):
+            again.pass_time(SECOND)
+            sent += numbers(again.answer_all())
+        again.notify(event(number))
+        assert numbers(again.answer_all()) == [number]
+    assert len(sent) >= 40  # almost the whole rate otherwise
+
+
 def test_beyond_the_bound_the_oldest_are_counted_by_name_if_they_were_for_the_receiver() -> None:
     play = Play([target(backlog=10, patterns=("rabbitmq:queue*",))])
     play.notify(event(1))

@@ -171,6 +171,20 @@ def test_beyond_the_bound_the_oldest_of_the_least_urgent_make_room_and_the_recei
     assert [each.suppressed for each in received if each.oid == SUMMARY] == [too_many]
 
 
+def test_none_makes_room_for_those_less_urgent_that_wait_for_an_answer_of_their_condition() -> None:
+    play = inform_play(rate=100_000)
+    for number in range(1, MAX_WAITING, 2):
+        play.notify(raised(number, "c", Severity.INFO), cleared(number + 1, "c"))
+    urgent = range(MAX_WAITING + 1, MAX_WAITING + 41)
+    play.notify(*(raised(number, f"c{number}") for number in urgent))
+    assert play.sender.health["nms"].failed == len(urgent)
+    received = [each.number for each in play.answer_all() if each.is_event]
+    assert set(urgent) <= set(received)
+    others = [number for number in received if number <= MAX_WAITING]
+    assert others == sorted(others)
+    assert len(received) == MAX_WAITING
+
+
 def test_losses_of_a_silent_receiver_are_notified_once_when_it_is_back() -> None:
     play = inform_play(rate=100_000)
     play.notify(*(event(number) for number in range(1, WINDOW + 1)))
@@ -393,6 +407,21 @@ def test_what_was_suppressed_is_reported_by_the_next_process() -> None:
     assert (summary.oid, summary.suppressed) == (SUMMARY, 10)
     since = ber.encode_octets(summary.content(NotificationObject.SUPPRESSED_SINCE))
     assert since == date_and_time(START)
+
+
+def test_what_was_not_answered_is_owed_to_a_receiver_that_gets_traps_now() -> None:
+    play = Play([target(kind=INFORM, severity=Severity.CRITICAL)])
+    play.notify(raised(1, "c"), raised(2, "d"))
+    play.answer_all()
+    play.notify(cleared(3, "c"))
+    play.sender.test("nms")
+    again = play.restarted(targets=[target(severity=Severity.CRITICAL)])
+    again.pass_time(2 * SECOND)
+    late, summary = again.received()
+    assert (late.number, late.pdu_type) == (3, message.TRAP_V2)
+    text = summary.content(NotificationObject.TEXT).decode()
+    assert text == "1 notifications to this receiver may have been lost: gateway:test 1"
+    assert again.sender.health["nms"].failed == 1
 
 
 def test_a_receiver_that_is_new_begins_where_the_others_are() -> None:

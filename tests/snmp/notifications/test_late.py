@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.cells import truth
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject
+from gateway.snmp.notifications.delivery import MAX_WAITING, PROBE_INTERVAL
 from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS
+from gateway.snmp.notifications.sender import SendResult
 from tests.snmp.datagrams import varbind
 from tests.snmp.notifications.story import GATEWAY, INFORM, NMS, ROOT, START, TRAP_V1, Play, event, target
 
@@ -197,3 +200,58 @@ def test_what_is_not_known_outlives_the_agent_that_had_no_time_to_report_it() ->
     (summary,) = [each for each in third.received() if not each.is_event]
     assert summary.suppressed == 0
     assert f"from {GATEWAY}.1.4 on" in summary.content(NotificationObject.TEXT).decode()
+
+
+def test_what_is_missed_is_reported_when_the_system_takes_the_report() -> None:
+    play = Play([target()])
+    play.notify(event(1))
+    again = play.restarted()
+    again.notify(event(5, repeated=True))
+    again.result = SendResult.FAILED
+    again.pass_time(15 * SECOND)
+    again.sender.events_made(1, 7)  # more is missed meanwhile
+    again.pass_time(15 * SECOND)
+    again.result = SendResult.SENT
+    again.pass_time(15 * SECOND)
+    (summary,) = [each for each in again.received() if not each.is_event]
+    assert summary.suppressed == 5
+    ids = f"{GATEWAY}.1.2 to {GATEWAY}.1.7"
+    assert summary.content(NotificationObject.TEXT).decode().startswith(f"5 events from {ids} cannot be sent")
+    assert again.sender.health["nms"].failed == 0
+
+
+def test_what_is_missed_outlives_an_agent_whose_report_the_system_had_no_room_for() -> None:
+    play = Play([target()])
+    play.notify(event(1))
+    again = play.restarted()
+    again.notify(event(5, repeated=True))
+    again.received()
+    again.result = SendResult.BUSY
+    again.pass_time(2 * SECOND)
+    third = again.restarted(result=SendResult.SENT)
+    third.pass_time(2 * SECOND)
+    (summary,) = third.received()
+    text = summary.content(NotificationObject.TEXT).decode()
+    assert text.startswith(f"3 events from {GATEWAY}.1.2 to {GATEWAY}.1.4")
+
+
+def test_a_report_that_a_full_queue_had_no_room_for_is_made_again() -> None:
+    play = Play([target(kind=INFORM, window=1, rate=100_000)])
+    play.notify(event(1))
+    play.answer_all()
+    again = play.restarted()
+    again.notify(event(5, repeated=True))
+    again.answer_all()
+    again.pass_time(SECOND // 2)
+    again.notify(event(6))  # not answered, so that the report waits
+    again.pass_time(SECOND // 2)
+    again.notify(*(event(number, severity=Severity.MAJOR) for number in range(7, MAX_WAITING + 7)))
+    again.pass_time(60 * SECOND)
+    again.sent.clear()
+    received = []
+    for _ in range(4):
+        again.pass_time(PROBE_INTERVAL)
+        received += again.answer_all()
+    (summary,) = [each for each in received if not each.is_event]
+    assert summary.content(NotificationObject.SUPPRESSED_NAMES) == b"*:* 3, rabbitmq:queueDeleted 1"
+    assert f"3 events from {GATEWAY}.1.2 to" in summary.content(NotificationObject.TEXT).decode()
