@@ -32,7 +32,7 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.mirror import Mirror, everything
 from gateway.snmp.regions import Region
 from gateway.snmp.row_access import ShownColumns
-from gateway.snmp.store import Store
+from gateway.snmp.store import MibView, Store
 from gateway.snmp.subtree_view import Subtrees
 from gateway.snmp.tables.alarms import AlarmTable, IsStale
 from gateway.snmp.tables.applications import ApplicationTable
@@ -180,6 +180,11 @@ class RestrictedViews:
         if principal is None:
             principal = self._add(name, own or Store(), shares_own=shares_own)
         return principal.mirror
+
+    def present(self, name: str) -> MibView:
+        """Return what a principal sees at present: nothing of objects, if it is no client any more."""
+        principal = self._principals.get(name)
+        return self._nothing if principal is None else principal.mirror
 
     def _add(self, name: str, own: Store, *, shares_own: bool) -> _Principal:
         principal = self._principals[name] = _Principal(name, Mirror(), own, shares_own)

@@ -237,7 +237,7 @@ class _Agent:
     def _command_table(self, deadline: int, clock: Clock) -> Commands:
         secrets = self._secrets
         hidden = SecretArguments(SecretRules()) if secrets is None else secrets.arguments
-        submission = Submission(self._projection, hidden, deadline, self._reports.report)
+        submission = Submission(self._projection, hidden, deadline, self._reports.report, self._seen_by)
         commands = Commands(
             self._settings,
             self._root,
@@ -267,7 +267,7 @@ class _Agent:
         )
 
     def _seen_by(self, writer: str) -> SeenObjects:
-        return SeenObjects(self._projection, self._projection.views.of(writer))
+        return SeenObjects(self._projection, self._projection.views.present(writer))
 
     def _responder(self) -> Responder:
         settings, views, known = self._settings, self._projection.views, self._files.clients.communities

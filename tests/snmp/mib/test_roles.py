@@ -16,6 +16,7 @@ from gateway.policy.publishing import PolicyPublisher
 from gateway.policy.rules import EVERYTHING, Role, RoleSet, Rule
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
+from gateway.snmp.cells import text
 from gateway.snmp.fixed_mib import (
     ALARM_ENTRY,
     CLASS_ENTRY,
@@ -28,12 +29,13 @@ from gateway.snmp.fixed_mib import (
 )
 from gateway.snmp.mirror import Mirror
 from gateway.snmp.refused_sets import RefusedSets
+from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.seen_objects import SeenObjects
 from gateway.snmp.store import Store
 from gateway.snmp.tables.classes import ManagedObjects, Target
 from gateway.snmp.written_values import Assignment, Rejected
 from tests.components.shop import agent, hall, source
-from tests.snmp.mib.shop import ROOT, Gateway, classes, till
+from tests.snmp.mib.shop import ROOT, TILL_ENTRY, Gateway, classes, till
 
 READ_ALL = Rule("all", read=("*",), subscribe=("*:*",))
 
@@ -235,3 +237,14 @@ def test_nothing_of_a_hidden_row_is_looked_at() -> None:
         refused.tested(Principal("snmp", "clerk"), value, Rejected(message.INCONSISTENT_NAME, 1))
         refused.not_a_writer("", value)
     assert [one.row for one in reports] == [2] * 2 * len(hidden)
+
+
+def test_who_is_no_client_any_more_sees_nothing() -> None:
+    shop = Shop(clerk=(READ_ALL,))
+    shop.show(1)
+    views = shop.gateway.projection.views
+    assert views.present("clerk") is shop["clerk"]
+    views.keep(["chief"])
+    till_1 = ber.encode_name((*TILL_ENTRY, RowColumn.NAME, 1, 1))
+    assert views.present("clerk").read(till_1) in {ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE}
+    assert shop["chief"].read(till_1) == text("till1")
