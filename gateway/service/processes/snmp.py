@@ -247,7 +247,8 @@ class _Agent:
             self._link.ask,
             clock.now,
         )
-        self._projection.notify_of_operations(commands.table.operation_changed)
+        shown = self._projection.views.of_requester
+        self._projection.notify_of_operations(lambda record: commands.table.operation_changed(shown(record)))
         if secrets is not None:
             self._projection.notify_of_cores(partial(_follow_secrets, secrets, commands.table))
         return commands
