@@ -131,7 +131,10 @@ def list_users(config: Path | None) -> None:
 @click.argument("name")
 @config_option
 def remove(name: str, config: Path | None) -> None:
-    """Remove the keys of the user NAME, whom a running gateway does not answer any more."""
+    """Remove the keys of the user NAME.
+
+    A running gateway does not answer the user any more, unless its level is noAuthNoPriv: that needs no keys.
+    """
     configuration = loaded(config)
     with _state_errors():
         state = StateFolder(configuration.state_folder)
@@ -140,6 +143,12 @@ def remove(name: str, config: Path | None) -> None:
             raise CommandError(ExitCode.NOT_FOUND, f"no user {name!r} has keys; there are: {known}")
         write_user(state, name, ())
     click.echo(f"user {name}: removed")
+    configured = configuration.settings.snmp.users.get(name)
+    if configured is not None and configured.level == "noAuthNoPriv":
+        click.echo(
+            f"By {configuration.path} the user is answered without keys (level: noAuthNoPriv). To end that, "
+            f"remove snmp.users.{name} there, and run: amqp-gateway reload"
+        )
 
 
 @contextmanager

@@ -604,18 +604,19 @@ def _audited(folder: Path) -> Iterator[dict[str, object]]:
 
 
 def _repeated_rows(folder: Path) -> Iterator[AuditProblem]:
-    """Yield a problem for each audited record that one file of the lake has twice; none writes it so."""
+    """Yield a problem for each audited record that the lake has twice: only an open segment repeats some."""
     paths = [str(file.path) for file in lake_files(folder)]
     if not paths:
         return
     files = f"read_parquet([{', '.join(map(literal, paths))}], filename = true, union_by_name = true)"
     sql = (
-        f"SELECT log_id, seq, audit, filename FROM {files} WHERE audit IS NOT NULL "  # noqa: S608  ours
-        f"GROUP BY ALL HAVING count(*) > 1 ORDER BY log_id, seq LIMIT {MAX_PROBLEMS}"
+        "SELECT log_id, seq, audit, string_agg(DISTINCT filename, ' and ' ORDER BY filename) "  # noqa: S608  ours
+        f"FROM {files} WHERE audit IS NOT NULL "
+        f"GROUP BY log_id, seq, audit HAVING count(*) > 1 ORDER BY log_id, seq LIMIT {MAX_PROBLEMS}"
     )
     with ask(folder, sql, memory_mebibytes=_MEMORY_MEBIBYTES) as answer:
-        for log_id, seq, audit, path in answer.rows:
-            text = f"{path} has audit record {audit} (seq {seq}) more than once: it is a copy"
+        for log_id, seq, audit, paths_of_it in answer.rows:
+            text = f"audit record {audit} (seq {seq}) is there more than once, in {paths_of_it}: it is a copy"
             yield AuditProblem(Fault.REORDERED, str(log_id), text)
 
 

@@ -342,7 +342,9 @@ def _held(paths: Sequence[Path], stack: contextlib.ExitStack, scratch: Path) -> 
     for path in paths[:_HELD]:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, descriptor)
-        name = scratch / path.name  # no two files of the log have the same
+        name = scratch / path.name
+        if name.is_symlink():  # no two files of the log have the same name, but one may have been copied
+            name = scratch / f"{descriptor}-{path.name}"
         name.symlink_to(_DESCRIPTORS / str(descriptor))
         held.append(name)
     return [*held, *paths[_HELD:]]

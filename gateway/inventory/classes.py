@@ -111,11 +111,11 @@ class ClassRegistry:
         self._event_names[record.number] = str(mapped.key)
         return record
 
-    def any_version(self, class_name: str) -> ClassSchema | None:
-        """Return the schema of a version of the class ``package:class``; ``None`` where none was met."""
+    def any_version(self, class_name: str) -> ClassRecord | None:
+        """Return the record of a version of the class ``package:class``; ``None`` where none was met."""
         package, _, name = class_name.partition(":")
         versions = (each for key, each in self._classes.items() if (key.package, key.name) == (package, name))
-        return next((records[0].schema for records in versions), None)
+        return next((records[0] for records in versions), None)
 
     @property
     def last_number(self) -> int:

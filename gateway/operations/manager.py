@@ -366,7 +366,7 @@ class OperationManager:
             record.text,
             ended.element,
             ended.code,
-            self._audit.shown(plan, ended),
+            self._planner.shown(one.request.principal, plan.target.source, self._audit.shown(plan, ended)),
         )
         self._repeats.end(one.request, answer)
         others = [

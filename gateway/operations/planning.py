@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from gateway.feed.operations import InvokeMethod, OperationKind, OperationRequest, ReadFresh, SetElements
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, links_in
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.objects import Entry
@@ -211,14 +211,33 @@ class Planner:
         """
         source = self._inventory.source(source_number)
         entry = None if source is None else source.by_row(class_name, row)
-        schema = self._classes.any_version(class_name) if entry is None else entry.class_record.schema
+        record = self._classes.any_version(class_name) if entry is None else entry.class_record
         subject = Subject(
             "" if source is None else source.identity.name,
             class_name,
             stable_name if entry is None else entry.record.stable_name,
         )
-        readable = frozenset() if schema is None else self._readable(principal, subject, schema)
+        readable = frozenset() if record is None else self._readable(principal, subject, record.schema)
         return Found(source, entry, frozenset() if entry is None else readable)
+
+    def shown(
+        self, principal: Principal, source: SourceInventory, values: Mapping[str, FeedValue]
+    ) -> dict[str, FeedValue]:
+        """Return the values that refer to no object whose name a principal may not read."""
+        return {
+            name: value
+            for name, value in values.items()
+            if all(self._is_named(principal, source, link) for link in links_in(value))
+        }
+
+    def _is_named(self, principal: Principal, source: SourceInventory, link: ObjectLink) -> bool:
+        entry = source.by_row(link.class_name, link.row)
+        record = self._classes.any_version(link.class_name) if entry is None else entry.class_record
+        if record is None:
+            return False
+        subject = Subject(source.identity.name, link.class_name, link.stable_name)
+        readable = self._readable(principal, subject, record.schema)
+        return bool(readable) and readable.issuperset(name_elements(record))
 
     def recordable(self, request: OperationRequest) -> OperationRequest:
         """Return a request on an object that is not known as it is recorded.

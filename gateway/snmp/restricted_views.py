@@ -18,7 +18,7 @@ from gateway.feed.cleared import shown_alarm
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationRecord
 from gateway.feed.records import AlarmRecord, DeleteRecord, SourceRecord
-from gateway.feed.values import ObjectLink
+from gateway.feed.values import ObjectLink, links_in
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
     COMMANDS,
@@ -32,7 +32,7 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.mirror import Mirror, everything
 from gateway.snmp.regions import Region
 from gateway.snmp.row_access import ShownColumns
-from gateway.snmp.store import Store
+from gateway.snmp.store import MibView, Store
 from gateway.snmp.subtree_view import Subtrees
 from gateway.snmp.tables.alarms import AlarmTable, IsStale
 from gateway.snmp.tables.applications import ApplicationTable
@@ -181,6 +181,11 @@ class RestrictedViews:
             principal = self._add(name, own or Store(), shares_own=shares_own)
         return principal.mirror
 
+    def present(self, name: str) -> MibView:
+        """Return what a principal sees at present: nothing of objects, if it is no client any more."""
+        principal = self._principals.get(name)
+        return self._nothing if principal is None else principal.mirror
+
     def _add(self, name: str, own: Store, *, shares_own: bool) -> _Principal:
         principal = self._principals[name] = _Principal(name, Mirror(), own, shares_own)
         self._attach(principal)
@@ -297,10 +302,29 @@ class RestrictedViews:
             shown = record.without_object() if much is OperationShown.WITHOUT_OBJECT else record
             is_call = record.kind is OperationKind.INVOKE
             if principal == requester:
+                shown = self._with_shown_results(shown, each.clearance)
                 hidden: tuple[OperationColumn, ...] = _READ[:1] if is_call else _READ
             else:
                 hidden = _OF_REQUESTER if is_call else (*_OF_REQUESTER, OperationColumn.TEXT)
             each.operations.operation_changed(shown, generation, hidden)
+
+    def of_requester(self, record: OperationRecord) -> OperationRecord:
+        """Return the record of an operation with the results that its requester may see."""
+        requester = self._principals.get(record.principal.name)
+        clearance = None if requester is None else requester.clearance
+        if clearance is None:
+            return msgspec.structs.replace(record, found={}) if any(links_in(record.found)) else record
+        return self._with_shown_results(record, clearance)
+
+    def _with_shown_results(self, record: OperationRecord, clearance: int) -> OperationRecord:
+        """Return a record without results that refer to objects whose names are not read."""
+        source, reads = self._source_name(record.source), self._access.reads_named
+        found = {
+            name: value
+            for name, value in record.found.items()
+            if all(reads(clearance, source, link) for link in links_in(value))
+        }
+        return record if len(found) == len(record.found) else msgspec.structs.replace(record, found=found)
 
     def show_applications(self, records: Iterable[SourceRecord], *, connected: bool) -> None:
         """Bring applTable of each view up to date."""

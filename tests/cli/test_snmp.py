@@ -99,6 +99,17 @@ def test_a_user_is_removed(site: Site) -> None:
     assert again.reported == ["amqp-gateway: no user 'nms' has keys; there are: none"]
 
 
+@pytest.mark.parametrize(("level", "is_answered"), [("noAuthNoPriv", True), ("authNoPriv", False)])
+def test_who_is_answered_without_keys_is_said_to_be_when_they_are_removed(
+    site: Site, level: str, *, is_answered: bool
+) -> None:
+    site.configure(snmp={"users": {"nms": {"level": level}}})
+    command(site, "user", "add", "nms", typed=PASSPHRASES)
+    removed = command(site, "user", "remove", "nms").output
+    assert removed.startswith("user nms: removed\n")
+    assert ("remove snmp.users.nms there, and run: amqp-gateway reload" in removed) is is_answered
+
+
 @pytest.mark.parametrize(("option", "protocol"), [("--authentication", "md5"), ("--privacy", "des")])
 def test_a_weak_protocol_has_to_be_permitted(site: Site, option: str, protocol: str) -> None:
     refused = command(site, "user", "add", "old", option, protocol, typed=PASSPHRASES)

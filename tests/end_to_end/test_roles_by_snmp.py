@@ -20,7 +20,12 @@ from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.snmp import message
 from gateway.snmp.ber import NULL, Oid, encode_integer, encode_octets, encode_oid
-from gateway.snmp.fixed_mib import COMMAND_ENTRY, CommandColumn
+from gateway.snmp.fixed_mib import (
+    COMMAND_ARGUMENT_ENTRY,
+    COMMAND_ENTRY,
+    CommandArgumentColumn,
+    CommandColumn,
+)
 from tests.components.alike import SURELY_DIFFERENT, rank_sum, without_names
 from tests.components.command_line import Ended, Site, amqp_gateway, new_site, running
 from tests.components.net_snmp import printed, with_modules
@@ -33,6 +38,7 @@ from tests.snmp.datagrams import read_answer, request
 pytestmark = pytest.mark.xdist_group("roles by SNMP")
 
 ROOT = "1.3.6.1.4.1.8072.9999.9999"
+_ROOT: Oid = tuple(map(int, ROOT.split(".")))
 HIDDEN = 500 if PROVING else 4
 USER = f"cli:{getpass.getuser()}"
 STRANGER = f"stranger-{secrets.token_hex(6)}"
@@ -308,11 +314,13 @@ def _runs(asks: Callable[[int, Mapping[Oid, bytes]], bytes], target: Oid) -> Non
     index = (7, *b"curious", 5, *b"timed")
 
     def cell(column: CommandColumn) -> Oid:
-        return (*map(int, ROOT.split(".")), *COMMAND_ENTRY, column, *index)
+        return (*_ROOT, *COMMAND_ENTRY, column, *index)
 
+    argument = (*_ROOT, *COMMAND_ARGUMENT_ENTRY, CommandArgumentColumn.VALUE, *index, 1, ord("1"))
     begins = {
         cell(CommandColumn.TARGET): encode_oid(target),
-        cell(CommandColumn.METHOD): encode_octets(b"purge"),
+        cell(CommandColumn.METHOD): encode_octets(b"delete"),
+        argument: encode_octets(b"true"),
         cell(CommandColumn.ROW_STATUS): encode_integer(CREATE_AND_GO),
     }
     assert read_answer(asks(message.SET, begins)).status == 0
@@ -330,29 +338,44 @@ _ROW = re.compile(
 
 
 def _answers(shown: Shown, index: str, name: str) -> Iterator[str]:
-    """Yield what is answered to a SET, and to a command, of a row."""
-    command = f'"curious"."{name}"'
-    attempts = (
-        (f"rmqQueueMaxLength.{index}", "u", "1"),
-        (f"rmqQueueRowName.{index}", "s", "other"),
-        (
-            *(f"agCommandTarget.{command}", "o", f"AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueRowName.{index}"),
-            *(f"agCommandMethod.{command}", "s", "purge"),
-            *(f"agCommandRowStatus.{command}", "i", "createAndGo"),
-        ),
-    )
+    """Yield what is answered to a SET, and to commands with and without an argument, of a row."""
+    # The second argument is no truth value, which is known only of a method that is known.
+    commands = {
+        f'"curious"."{name}{mark}"': value for mark, value in (("", ""), ("-r", "true"), ("-w", "7s"))
+    }
+    target = f"AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueRowName.{index}"
+    attempts = [(f"rmqQueueMaxLength.{index}", "u", "1"), (f"rmqQueueRowName.{index}", "s", "other")]
+    for command, value in commands.items():
+        given = (f'agCommandArgumentValue.{command}."1"', "s", value) if value else ()
+        attempts.append(
+            (
+                *(f"agCommandTarget.{command}", "o", target),
+                *(f"agCommandMethod.{command}", "s", "delete" if value else "purge"),
+                *given,
+                *(f"agCommandRowStatus.{command}", "i", "createAndWait"),
+            )
+        )
+    read = [f'agCommandArgumentValue.{command}."1"' for command, value in commands.items() if value]
     for words in attempts:
         yield without_names(" ".join(shown.by_name("snmpset", "curious", *words)), name, index)
-    columns = [f"agCommand{column}.{command}" for column in ("State", "Outcome", "Element", "Code", "Text")]
+    yield without_names(" ".join(shown.by_name("snmpget", "curious", *read)), name, index)
+    active = (word for command in commands for word in (f"agCommandRowStatus.{command}", "i", "active"))
+    shown.by_name("snmpset", "curious", *active)
+    columns = [
+        f"agCommand{column}.{command}"
+        for column in ("State", "Outcome", "Element", "Code", "Text")
+        for command in commands
+    ]
     ended: list[str] = []
 
-    def has_ended() -> bool:
-        ended[:] = shown.by_name("snmpget", "curious", *columns)
-        return "ended(3)" in ended[0]
+    def have_ended() -> bool:
+        ended[:] = shown.by_name("snmpget", "curious", *columns, *read)
+        return all("ended(3)" in line for line in ended[: len(commands)])
 
-    wait_until(has_ended, "the command has ended")
+    wait_until(have_ended, "the commands have ended")
     yield without_names(" ".join(ended), name, index)
-    shown.by_name("snmpset", "curious", f"agCommandRowStatus.{command}", "i", "destroy")
+    gone = (word for command in commands for word in (f"agCommandRowStatus.{command}", "i", "destroy"))
+    shown.by_name("snmpset", "curious", *gone)
 
 
 def _operations(lines: list[str]) -> dict[bool, set[str]]:

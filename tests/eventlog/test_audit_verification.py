@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from gateway.eventlog.audit_chain import canonical_form, next_hash
 from gateway.eventlog.audit_statements import AuditKey, Head, line_of, read_statement
 from gateway.eventlog.audit_verification import MAX_PROBLEMS, Fault
 from gateway.eventlog.retention import EVERYTHING, look_at, stored
-from gateway.eventlog.segment import identity_path, lake_files, list_segments
+from gateway.eventlog.segment import identity_path, lake_file, lake_files, list_segments
 from tests.components.waiting import until
 from tests.eventlog.audited import AuditedLog, operation, renumbered, rewritten
 from tests.eventlog.logs import segment, written_again
@@ -356,4 +357,22 @@ async def test_a_row_that_one_file_of_the_lake_has_twice(tmp_path: Path) -> None
     duckdb.connect().sql(f"COPY ({twice} ORDER BY seq) TO '{doubled}' (FORMAT parquet)")
     doubled.rename(path)
     (problem,) = log.verified().problems
-    assert (problem.fault, "has audit record 2 " in problem.text) == (Fault.REORDERED, True)
+    assert (problem.fault, "audit record 2 (" in problem.text) == (Fault.REORDERED, True)
+    assert str(path) in problem.text
+
+
+@pytest.mark.parametrize(("seqs", "hours"), [(1, 0), (1, 1), (0, 1)])
+async def test_a_file_of_the_lake_that_is_there_twice(tmp_path: Path, seqs: int, hours: int) -> None:
+    log = AuditedLog(tmp_path)
+    await log.write(2)
+    log.compact()
+    assert log.verified().problems == []
+    file = lake_files(log.folder)[0]
+    hour = file.hour + dt.timedelta(hours=hours)
+    copy = lake_file(log.folder, file.log_id, file.first_seq + seqs, hour).path
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(file.path, copy)
+    problems = log.verified().problems
+    assert {problem.fault for problem in problems} == {Fault.REORDERED}
+    for path in (file.path, copy):
+        assert all(str(path) in problem.text for problem in problems)

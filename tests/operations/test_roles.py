@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from gateway.feed.operations import Action, InvokeMethod, OperationAnswer, ReadFresh, SetElements
+from gateway.feed.values import ObjectLink
 from gateway.model.observations import SourceState, SourceStateSeen
 from gateway.model.operations import MethodCall, ObjectFetch, Outcome, Principal
+from gateway.model.values import Reference
 from gateway.policy.decisions import Policy
 from gateway.policy.rules import RoleSet, Rule
 from tests.operations.works import OPERATOR, Works, boiler
@@ -122,3 +124,16 @@ def test_what_a_value_leads_to_is_not_said_of_other_values(tmp_path: Path, limit
     works.answer()
     works.answer(found=boiler(limit=limit))
     assert (works.answers[number].outcome, works.answers[number].text) == (Outcome.APPLIED, text)
+
+
+@pytest.mark.parametrize(("read", "named"), [(("*",), True), (("heat",), False), ((), False)])
+def test_a_result_that_refers_to_an_object_without_a_name_is_left_out_of_the_answer(
+    works: Works, read: tuple[str, ...], *, named: bool
+) -> None:
+    first = Rule("first", objects=("north",), read=("*",))
+    decided_by(works, CHANGES, first, Rule("another", objects=("south",), read=read))
+    number = works.invoke("move", to=ObjectLink("works:boiler", 1, "north"), litres=3)
+    works.answer(outputs=(7, Reference("id-south")))
+    other = {"inTank": ObjectLink("works:boiler", 2, "south")}
+    assert works.answers[number].values == {"left": 7} | (other if named else {})
+    assert works.record.found == {"left": 7} | other, "the true record"

@@ -21,7 +21,7 @@ from tests.components.shipped_mappings import shipped_mappings
 
 _IDENTIFYING: Final = re.compile(
     r"\b(address\w*|hosts?|users?|clients?|peers?|ur[il]s?|process|person|login|identity|pid|principal|who"
-    r"|product|platform|properties)\b"
+    r"|product|platform|properties|tags?|publishers?|consumers?|links?|notices?)\b"
 )
 """Words that name people, clients and places, in the name, label or description of what has a text."""
 
@@ -54,9 +54,29 @@ SHOWN: Final = {
     # Names that clients and operators make up to tell their links, consumers and domains apart.
     "rabbitmq:link.name",
     "rabbitmq:consumer.tag",
+    "rabbitmq:queue.exclusiveConsumerTag",
+    "rabbitmq:queue.singleActiveConsumerTag",
+    "rabbitmq:streamConsumer.groupName",
+    "rabbitmq:streamPublisher.reference",
+    "rabbitmq:vhost.tags",
+    "org.apache.qpid.broker:incoming.name",
+    "org.apache.qpid.broker:outgoing.name",
+    "org.apache.qpid.broker:subscription.name",
+    "org.apache.qpid.broker:subscribe.dest",
+    "org.apache.qpid.broker:unsubscribe.dest",
     "org.apache.qpid.broker:incoming.domain",
     "org.apache.qpid.broker:outgoing.domain",
-    # Properties of queues and bindings.
+    # Made of the other broker's address: without it no alarm of a link could be shown.
+    "org.apache.qpid.broker:link.name",
+    # Numbers, tags and words of brokers' own.
+    "rabbitmq:federationLink.linkId",
+    "org.apache.qpid.broker:vhost.federationTag",
+    "org.apache.qpid.broker:bridge.tag",
+    "org.apache.qpid.broker:bridge.excludes",
+    "org.apache.qpid.broker:link.state",
+    "org.apache.qpid.broker:subscription.creditMode",
+    # Properties of queues, bindings and subscriptions.
+    "org.apache.qpid.broker:subscription.arguments",
     "rabbitmq:binding.propertiesKey",
     "org.apache.qpid.broker:topic.properties",
     "org.apache.qpid.broker:topicpolicy.properties",

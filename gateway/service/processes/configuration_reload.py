@@ -24,6 +24,7 @@ from gateway.policy.rules import RoleSet
 from gateway.service.diagnostics.policy_patterns import check_patterns
 from gateway.service.state.running_configuration import Changes, changes, note_addresses, note_reload
 from gateway.service.state.snmp_communities import read_communities
+from gateway.service.state.snmp_security import read_users
 from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 
@@ -143,7 +144,10 @@ class ConfigurationReload:
             _check(known)
         check_patterns(wanted, known.mappings, known.overrides)
         if wanted.settings.snmp.enabled:
-            read_communities(wanted, StateFolder(self._running.state_folder))
+            # What the process of SNMP reads again: where it could not, it would take no other clients.
+            state = StateFolder(self._running.state_folder)
+            read_communities(wanted, state)
+            read_users(state)
         return self._running.reloaded(wanted), changes(wanted, self._running)
 
     async def _apply(self, running: LoadedConfiguration, found: Changes, by: str, texts: list[str]) -> None:

@@ -237,7 +237,7 @@ class _Agent:
     def _command_table(self, deadline: int, clock: Clock) -> Commands:
         secrets = self._secrets
         hidden = SecretArguments(SecretRules()) if secrets is None else secrets.arguments
-        submission = Submission(self._projection, hidden, deadline, self._reports.report)
+        submission = Submission(self._projection, hidden, deadline, self._reports.report, self._seen_by)
         commands = Commands(
             self._settings,
             self._root,
@@ -247,7 +247,8 @@ class _Agent:
             self._link.ask,
             clock.now,
         )
-        self._projection.notify_of_operations(commands.table.operation_changed)
+        shown = self._projection.views.of_requester
+        self._projection.notify_of_operations(lambda record: commands.table.operation_changed(shown(record)))
         if secrets is not None:
             self._projection.notify_of_cores(partial(_follow_secrets, secrets, commands.table))
         return commands
@@ -267,7 +268,7 @@ class _Agent:
         )
 
     def _seen_by(self, writer: str) -> SeenObjects:
-        return SeenObjects(self._projection, self._projection.views.of(writer))
+        return SeenObjects(self._projection, self._projection.views.present(writer))
 
     def _responder(self) -> Responder:
         settings, views, known = self._settings, self._projection.views, self._files.clients.communities

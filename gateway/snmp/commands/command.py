@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
@@ -304,6 +304,7 @@ class Submission:
         secrets: the arguments that hold secrets.
         deadline: nanoseconds for a command that names no timeout.
         report: gets the commands that stand for no operation.
+        seen: returns the objects that an owner sees, by its name; without it all see all.
     """
 
     def __init__(
@@ -312,11 +313,19 @@ class Submission:
         secrets: SecretArguments,
         deadline: int,
         report: Report = drop_report,
+        seen: Callable[[str], ManagedObjects] | None = None,
     ) -> None:
         self._directory = directory
         self._secrets = secrets
         self._deadline = deadline
         self._report = report
+        self._seen = seen
+
+    def of(self, owner: str) -> Submission:
+        """Return the conversion of an owner's commands, for which there is no object that it does not see."""
+        if self._seen is None:
+            return self
+        return Submission(self._seen(owner), self._secrets, self._deadline, self._report)
 
     def hide(self, secrets: SecretArguments) -> None:
         """Take other arguments for secrets from now on."""

@@ -210,7 +210,10 @@ class CommandTable:
         """Take other arguments for secrets from now on, and show all commands again."""
         self._submission.hide(secrets)
         for key, command in tuple(self._commands.items()):
-            self._put(key, self._submission.without_secrets(command) if command.is_submitted else command)
+            shown = (
+                self._submission.of(key.owner).without_secrets(command) if command.is_submitted else command
+            )
+            self._put(key, shown)
 
     def tick(self) -> None:
         """Remove expired rows. Call this about once a second."""
@@ -231,7 +234,7 @@ class CommandTable:
             former = self._commands.get(key)
             command = after[key] = changed(former, change, now)
             if command is not None and command is not former:
-                after[key] = self._aimed(former, command, change)
+                after[key] = self._aimed(key, former, command, change)
         made = [key for key, command in after.items() if command is not None and key not in self._commands]
         gone = [key for key, command in after.items() if command is None and key in self._commands]
         freed = sum(key not in self._numbers for key in gone)  # what runs still counts
@@ -240,11 +243,13 @@ class CommandTable:
             raise RefusedAssignmentError(message.RESOURCE_UNAVAILABLE, index)
         return after
 
-    def _aimed(self, former: Command | None, command: Command, change: CommandChange) -> Command:
+    def _aimed(
+        self, key: CommandKey, former: Command | None, command: Command, change: CommandChange
+    ) -> Command:
         """Return a command for the life that its object has, if the SET names it."""
         if "target" not in change.command.columns or command.target == NO_ROW:
             return command
-        target = self._submission.target(command.target)
+        target = self._submission.of(key.owner).target(command.target)
         if target is None and command.target != (former and former.target):
             raise RefusedAssignmentError(message.INCONSISTENT_VALUE, change.command.indexes["target"])
         return replace(command, ends=None if target is None else target.ends)
@@ -262,15 +267,15 @@ class CommandTable:
     def _begin(self, key: CommandKey, command: Command, principal: Principal, reference: str) -> None:
         """Submit a command; its secrets are forgotten here."""
         self._submitted += 1
-        number = self._submitted
+        number, submission = self._submitted, self._submission.of(key.owner)
         try:
-            request = self._submission.request(command, principal)
+            request = submission.request(command, principal)
         except NotSubmittedError as error:
             self._ended[error.outcome] += 1
-            self._put(key, self._submission.without_secrets(command))
+            self._put(key, submission.without_secrets(command))
             self._end(key, OperationAnswer(0, "", error.outcome, str(error), error.element))
             return
-        self._put(key, self._submission.without_secrets(command))
+        self._put(key, submission.without_secrets(command))
         self._running[number] = key
         self._numbers[key] = number
         self._references[reference] = number
@@ -293,7 +298,7 @@ class CommandTable:
 
     def _put(self, key: CommandKey, command: Command) -> None:
         self._commands[key] = command
-        described = self._submission.described(command)
+        described = self._submission.of(key.owner).described(command)
         for rows in self._rows(key.owner):
             rows.show(key, command, self._expires(command), described)
 

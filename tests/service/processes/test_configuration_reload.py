@@ -18,6 +18,7 @@ from gateway.policy.rules import RoleSet
 from gateway.service.processes import configuration_reload
 from gateway.service.processes.configuration_reload import ConfigurationReload
 from gateway.service.state.running_configuration import note_running, running_configuration
+from gateway.service.state.snmp_security import USERS
 from gateway.state_folder import RUNNING_FILES
 from tests.components.command_line import Site, new_site
 
@@ -142,6 +143,18 @@ async def test_a_file_that_is_gone_is_refused(scene: Scene) -> None:
         Outcome.REFUSED,
         f"nothing was changed: {scene.file}:1: cannot be read: No such file or directory",
     )
+
+
+async def test_clients_that_snmp_could_not_take_are_refused(scene: Scene) -> None:
+    before = scene.copies
+    scene.site.state.secret_path(USERS).write_text("{", encoding="utf-8")
+    snmp = {"notifications": {"noc": {"address": "127.0.0.1:9"}}}
+    scene.site.configure(overrides=["overrides.yaml"], snmp=snmp, policy=POLICY)
+    outcome, text = await scene.reload.reload("anna")
+    assert outcome is Outcome.REFUSED
+    assert text.startswith("nothing was changed: ")
+    assert USERS in text
+    assert (scene.copies, scene.core.policies) == (before, [])
 
 
 async def test_copies_that_cannot_be_written_change_nothing(scene: Scene) -> None:

@@ -40,6 +40,9 @@ ORDERS: Oid = (*QUEUE_ENTRY, 2, 1, 7)
 GONE: Oid = (*QUEUE_ENTRY, 2, 1, 8)
 """An instance in the row of a queue that has ended."""
 
+STRANGER = "eve"
+"""An owner who sees no queue."""
+
 PURGE = Method("purge")
 MOVE = Method(
     "move",
@@ -90,21 +93,37 @@ def pointer(link: ObjectLink, source: int) -> bytes | None:
     return ber.encode_oid((*QUEUE_ENTRY, 2, source, link.row))
 
 
+class NoQueues(Queues):
+    """What an owner sees who sees no queue: each row is as if it were gone."""
+
+    def target(self, instance: Oid) -> Target | None:
+        found = super().target(instance)
+        return None if found is None else Target(found.source, found.class_name, found.row)
+
+
 class Table:
-    """A command table; commands of all owners are in one store.
+    """A command table; commands of all owners are in one store, and `STRANGER` sees no queue.
 
     Attributes:
         asked: requests to the core without an answer so far, by number.
+        reports: the reports to the core of commands that were refused without asking it.
     """
 
     def __init__(self, limits: CommandLimits = LIMITS) -> None:
         self.now = START
         self.store = Store()
         self.asked: dict[int, OperationRequest] = {}
+        self.reports: list[OperationRequest] = []
         self._sets = 0
         rows = CommandRows(self.store, ROOT, pointer)
         self.queues = Queues()
-        submission = Submission(self.queues, SECRETS, DEADLINE)
+        submission = Submission(
+            self.queues,
+            SECRETS,
+            DEADLINE,
+            self.reports.append,
+            lambda owner: NoQueues() if owner == STRANGER else self.queues,
+        )
         self.table = CommandTable(
             ROOT, limits, submission, lambda _owner: [rows], self._submitted, lambda: self.now
         )

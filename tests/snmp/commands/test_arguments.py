@@ -20,7 +20,7 @@ from gateway.snmp.fixed_mib import (
     ValueSyntaxNumber,
 )
 from gateway.snmp.written_values import Rejected
-from tests.snmp.commands.owner import GONE, ORDERS, QUEUE_ENTRY, Command, Table
+from tests.snmp.commands.owner import GONE, ORDERS, QUEUE_ENTRY, STRANGER, Command, Table
 
 TO_ORDERS = ".".join(map(str, ORDERS))
 ORDERS_LINK = ObjectLink("shop:queue", 7, "orders")
@@ -325,3 +325,24 @@ def test_an_unknown_outcome_is_replaced_when_it_gets_known(table: Table, move: C
     assert move.result_cells(1)[CommandResultColumn.VALUE] == text("5")
     table.table.operation_changed(record("gw.1.o1", OperationState.SETTLED, Outcome.NOT_APPLIED))
     assert move.cells[CommandColumn.OUTCOME] == ber.encode_integer(OutcomeNumber.APPLIED)
+
+
+@pytest.mark.parametrize("value", ["7", "abc"])
+def test_a_command_for_a_row_that_is_hidden_is_like_one_for_a_row_that_is_gone(value: str) -> None:
+    ends = []
+    for row in (ORDERS, GONE):
+        table = Table()
+        move = Command(table, "move", STRANGER)
+        wait = move.status(RowStatus.CREATE_AND_WAIT)
+        assert move.set(wait, move.target(row), move.method("move"), move.argument("1", value)) is None
+        prepared = move.argument_cells("1")
+        assert prepared[CommandArgumentColumn.VALUE] == text("")
+        assert move.set(move.status(RowStatus.ACTIVE)) is None
+        assert table.reports == []
+        request = table.answer(Outcome.OBJECT_GONE, text="there is no such object")
+        cells = move.cells
+        assert cells.pop(CommandColumn.TARGET) == ber.encode_oid(row)
+        asked = (request.class_name, request.action, request.stable_name, request.ends)
+        ends.append((prepared, move.argument_cells("1"), cells, asked))
+        assert request.row == row[-1], "the core finds it for the true record"
+    assert ends[0] == ends[1]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
+import msgspec
 import pytest
 
-from gateway.feed.operations import OperationRequest
+from gateway.feed.operations import OperationKind, OperationRecord, OperationRequest
 from gateway.feed.records import Record
+from gateway.feed.values import ObjectLink
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import Principal
 from gateway.policy.marks import Marks
@@ -16,24 +18,29 @@ from gateway.policy.publishing import PolicyPublisher
 from gateway.policy.rules import EVERYTHING, Role, RoleSet, Rule
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
+from gateway.snmp.cells import text
 from gateway.snmp.fixed_mib import (
     ALARM_ENTRY,
     CLASS_ENTRY,
     DELETED_ENTRY,
     HEALTH,
+    OPERATION_ENTRY,
     SOURCE_ENTRY,
     SUM_ENTRY,
     Health,
+    OperationColumn,
     SourceColumn,
 )
 from gateway.snmp.mirror import Mirror
 from gateway.snmp.refused_sets import RefusedSets
+from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.seen_objects import SeenObjects
 from gateway.snmp.store import Store
 from gateway.snmp.tables.classes import ManagedObjects, Target
 from gateway.snmp.written_values import Assignment, Rejected
 from tests.components.shop import agent, hall, source
-from tests.snmp.mib.shop import ROOT, Gateway, classes, till
+from tests.snmp.mib.shop import ROOT, TILL_ENTRY, Gateway, classes, till
+from tests.snmp.mib.test_operations import ENDED
 
 READ_ALL = Rule("all", read=("*",), subscribe=("*:*",))
 
@@ -235,3 +242,34 @@ def test_nothing_of_a_hidden_row_is_looked_at() -> None:
         refused.tested(Principal("snmp", "clerk"), value, Rejected(message.INCONSISTENT_NAME, 1))
         refused.not_a_writer("", value)
     assert [one.row for one in reports] == [2] * 2 * len(hidden)
+
+
+def test_a_result_that_refers_to_what_is_hidden_is_not_in_the_record_of_the_call() -> None:
+    shop = Shop(clerk=(Rule("first", objects=("hall1", "*till1"), read=("*",)),), other=(READ_ALL,))
+    taken: list[OperationRecord] = []
+    views = shop.gateway.projection.views
+    shop.gateway.projection.notify_of_operations(lambda record: taken.append(views.of_requester(record)))
+    shop.show(1, 2)
+    tills = {f"till{row}": ObjectLink("shop:till", row, f"hall1/till{row}") for row in (1, 2)}
+    for number, name in enumerate(("clerk", "chief"), 1):
+        called = msgspec.structs.replace(ENDED, kind=OperationKind.INVOKE, number=number, values={})
+        called = msgspec.structs.replace(
+            called, principal=Principal("snmp", name), found={"left": 7, **tills}
+        )
+        shop.gateway.publish(called)
+    found = (*ROOT, *OPERATION_ENTRY, OperationColumn.FOUND)
+    assert shop["clerk"].get((*found, 1)) == text('{"left":7,"till1":"hall1/till1"}')
+    everything = text('{"left":7,"till1":"hall1/till1","till2":"hall1/till2"}')
+    assert [shop["chief"].get((*found, number)) for number in (1, 2)] == [everything, everything]
+    assert [record.found.keys() for record in taken] == [{"left", "till1"}, {"left", "till1", "till2"}]
+
+
+def test_who_is_no_client_any_more_sees_nothing() -> None:
+    shop = Shop(clerk=(READ_ALL,))
+    shop.show(1)
+    views = shop.gateway.projection.views
+    assert views.present("clerk") is shop["clerk"]
+    views.keep(["chief"])
+    till_1 = ber.encode_name((*TILL_ENTRY, RowColumn.NAME, 1, 1))
+    assert views.present("clerk").read(till_1) in {ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE}
+    assert shop["chief"].read(till_1) == text("till1")
