@@ -61,6 +61,7 @@ from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.source_events import (
     AnswerReceived,
     BrokerEventReceived,
+    BrokerReached,
     CallAnswered,
     ConnectionBlocked,
     EventsDropped,
@@ -281,6 +282,10 @@ class RabbitMqSource:
                 return [*began, *self._events_missing(reason, now)]
             case BacklogFollows(missed):
                 return self._events_resumed(missed, now)
+            case BrokerReached():
+                if not self._visibility.login_refused:  # each attempt more may have the account locked
+                    self._plan.try_again(now)
+                return []
             case LossSuspected(reason, since):
                 return self._events_lost(reason, now, since)
             case EventsReceived(until, remark, took):

@@ -206,6 +206,7 @@ class Visibility:
 
     Attributes:
         failure: why the management API cannot be used now; empty while it can.
+        login_refused: the management API refused the login when it was used last.
         asked_at: when the unanswered request was sent (ns); 0 while there is none.
         complete: everything has been read since the source was stale.
         was_complete: everything has been read once.
@@ -227,6 +228,7 @@ class Visibility:
 
     def __init__(self, listed: Iterable[str], user: str, writer: str = "") -> None:
         self.failure = _NOT_ASKED
+        self.login_refused = False
         self.asked_at = 0
         self._failing_since = 0
         self.complete = False
@@ -262,6 +264,7 @@ class Visibility:
         """Note that the management API answers; return whether that has changed."""
         news = bool(self.failure)
         self.failure = ""
+        self.login_refused = False
         self._failing_since = 0
         return news
 
@@ -288,6 +291,7 @@ class Visibility:
         """Note that the request of ``asked`` (ns) failed; return whether the reason is new."""
         text = failure_text(answer, self._user)
         news = text != self.failure
+        self.login_refused = isinstance(answer, Refused)
         if not self.failure:
             self.read_again()
         self.failure = text

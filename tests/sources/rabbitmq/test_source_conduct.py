@@ -32,7 +32,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.object_names import PROOF
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
-from gateway.sources.rabbitmq.source_events import AnswerReceived, RequestSent
+from gateway.sources.rabbitmq.source_events import AnswerReceived, BrokerReached, RequestSent
 from tests.hypothesis_profiles import examples
 from tests.sources.rabbitmq.documents import any_json
 from tests.sources.rabbitmq.imitation import World
@@ -384,6 +384,24 @@ def test_a_source_reads_as_soon_as_its_events_are_connected_again() -> None:
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(3)
     assert str(shop.source.status.state) != str(SourceState.DOWN)
+
+
+def test_an_open_channel_for_events_ends_the_pause_but_not_that_after_a_refused_login() -> None:
+    """What a durable subscription missed can only be asked of a management API that answers."""
+    shop = world()
+    shop.source_does(shop.source.handle(LinkDown("gone"), shop.now))
+    shop.broker.failure = lambda _: Unavailable("connection refused")
+    shop.run(100)
+    assert shop.source.request_at > shop.now + 5 * SECOND, "the next attempt is far"
+    shop.source_does(shop.source.handle(BrokerReached(), shop.now))
+    assert shop.source.request_at <= shop.now
+    shop.broker.failure = lambda _: Refused(login=True, reason="Login failed")
+    shop.run(100)
+    assert "refuses user" in shop.source.status.detail
+    next_attempt = shop.source.request_at
+    assert next_attempt > shop.now + 5 * SECOND
+    shop.source_does(shop.source.handle(BrokerReached(), shop.now))
+    assert shop.source.request_at == next_attempt
 
 
 def test_what_a_broker_does_not_have_delays_no_reading_after_a_short_time_without_answers() -> None:
