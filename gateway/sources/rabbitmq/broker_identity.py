@@ -86,6 +86,15 @@ class Identity:
         """The names that the cluster has had; empty if none is known."""
         return frozenset({*self._former_names, self.cluster.name} - {""})
 
+    def may_be_named(self, node: str, cluster: str) -> bool:
+        """Return whether a node that gives its cluster this name may be one of the broker that is known.
+
+        Nodes of one cluster may give it different names. So it is another broker's only if the node has the
+        name of that which the overview is from, and gives a name that the cluster never had.
+        """
+        names = self.names
+        return not cluster or not names or cluster in names or node != self._node
+
     def named(self, overview: Json, now: int) -> bool:
         """Take an overview; return whether it may be that of another broker, so that nodes are to be read."""
         found = overview if isinstance(overview, Mapping) else {}

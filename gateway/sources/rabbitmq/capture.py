@@ -422,9 +422,9 @@ def outcome_fields(outcome: Scraped | NotScraped) -> dict[str, Any]:
     match outcome.sheet:
         case NodeSheet() as sheet:
             rows = [[*name.parts, row] for name, row in sheet.values.items()]
-            return {**about, "node": sheet.node, "rows": rows}
+            return {**about, "node": sheet.node, "cluster": sheet.cluster, "rows": rows}
         case TotalsSheet() as sheet:
-            return {**about, "node": sheet.node, "totals": sheet.totals}
+            return {**about, "node": sheet.node, "cluster": sheet.cluster, "totals": sheet.totals}
     return about
 
 
@@ -438,10 +438,10 @@ def read_outcome(record: Record, sheet: Sheet) -> Scraped | NotScraped:
         return NotScraped(record.value("reason", str))
     match sheet:
         case NodeSheet():
-            sheet.node = record.value("node", str)
+            sheet.node, sheet.cluster = record.value("node", str), record.value("cluster", str, "")
             _read_rows(record, sheet)
         case TotalsSheet():
-            sheet.node = record.value("node", str)
+            sheet.node, sheet.cluster = record.value("node", str), record.value("cluster", str, "")
             _read_totals(record, sheet)
     waited, busy, size = (record.value(name, int) for name in ("waited", "busy", "size"))
     return Scraped(sheet, waited, busy, size)
