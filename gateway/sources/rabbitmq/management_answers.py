@@ -53,7 +53,7 @@ from gateway.sources.rabbitmq.rights import ImpersonatorCheck
 from gateway.sources.rabbitmq.session_answers import SessionAnswers
 from gateway.sources.rabbitmq.single_readings import OWN_PAGES, QueueOwners, SingleReadings
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
-from gateway.sources.rabbitmq.status import Visibility
+from gateway.sources.rabbitmq.status import OVERVIEW, Visibility
 
 _LISTED_WHOLE = frozenset({"connection", "channel"})
 """Classes of which nearly all elements are read: RabbitMQ takes longer to select them than to send all."""
@@ -316,7 +316,9 @@ class ManagementAnswers:
         """Yield what is read again and again of objects that are known."""
         read_at = self._view.hosts.limits_read_at
         limits = PlannedReading("vhost", "limits of virtual hosts", self.limits_interval, read_at)
-        for one in (*self.plan.readings(), *self.metrics.readings(), limits):
+        overview_at = self.visibility.overview_read_at
+        listeners = PlannedReading("node", "listeners of nodes", self._config.polling.overview, overview_at)
+        for one in (*self.plan.readings(), *self.metrics.readings(), limits, listeners):
             if one.read_at and any(True for _ in self._view.known.of_class(one.class_name)):
                 yield one
 
@@ -409,9 +411,9 @@ class ManagementAnswers:
             effects += self._cannot_read(listing.class_name, listing, fault, ended)
         self._questioned.clear()
         if isinstance(answer, Refused | Broken):
-            effects += self._cannot_read("overview", request, answer, ended)
+            effects += self._cannot_read(OVERVIEW, request, answer, ended)
         else:
-            self.visibility.reads("overview", ended)
+            self.visibility.reads(OVERVIEW, ended)
         return [*effects, *self.serve(ended)]
 
     def _overview_learned(self, overview: Json, now: int) -> list[Effect]:

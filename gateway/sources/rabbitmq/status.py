@@ -38,6 +38,8 @@ STATISTICS_OF_METRICS = f"{_EVENTS_ONLY}, and counters of queues by Prometheus' 
 """Shown in the same case if Prometheus' metrics are read."""
 WITHIN_BUDGET = "within the budget"
 """End of the text about classes that are read rarely."""
+OVERVIEW = "overview"
+"""The place of the overview among what is read."""
 _NOT_ASKED = "not asked yet"
 
 _NAMED = 3
@@ -318,6 +320,17 @@ class Visibility:
         }
 
     @property
+    def overview_not_readable(self) -> dict[str, tuple[str, int]]:
+        """The overview, if it cannot be read although the rest can: as `not_readable`."""
+        one = self._refusals.get(OVERVIEW)
+        return {} if one is None else {OVERVIEW: (one.reason, self._unread_since[OVERVIEW])}
+
+    @property
+    def overview_read_at(self) -> int:
+        """When the overview was read last (ns); 0 for never."""
+        return self._read_at.get(OVERVIEW, 0)
+
+    @property
     def read_in_part(self) -> dict[str, tuple[str, int]]:
         """The listed classes of which some objects are stale, and the others are read: as `not_readable`."""
         return {name: (one.text, one.since) for name, one in self._partly.items() if one.lasts}
@@ -545,7 +558,7 @@ class Visibility:
         # Last, because SNMP cuts a long line, and this part is always there without a writer.
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
-        fails = self.not_readable or self.read_in_part or overdue
+        fails = self.not_readable or self.overview_not_readable or self.read_in_part or overdue
         misses = self.lacks_events or self.events_may_be_dropped
         trusted = SourceState.DEGRADED if fails or misses else SourceState.SYNCHRONISED
         state = trusted if known else SourceState.SYNCHRONISING

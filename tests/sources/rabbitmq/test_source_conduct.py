@@ -561,9 +561,29 @@ def test_an_overview_that_always_fails_ends_nothing_else() -> None:
         Broken("status 500") if isinstance(request, OverviewRequest) else None
     )
     shop.run(30)
-    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.DEGRADED
     assert "the overview (status 500)" in shop.source.status.detail
     assert shop.names("node")
+
+
+def test_an_overview_that_fails_later_is_an_alarm_and_makes_what_only_it_shows_stale() -> None:
+    """The listeners of a node are in the overview alone."""
+    shop = world()
+    shop.run(20)
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if isinstance(request, OverviewRequest) else None
+    )
+    shop.run(70)
+    states = [one for one in shop.observed if isinstance(one, SourceStateSeen)]
+    assert states[-1].state is SourceState.DEGRADED
+    assert [(one.class_name, one.reason) for one in states[-1].not_readable] == [("overview", "status 500")]
+    shop.run(180)
+    assert "listeners of nodes: stale, because not read in time" in shop.source.status.detail
+    shop.broker.failure = lambda _: None
+    shop.run(70)
+    states = [one for one in shop.observed if isinstance(one, SourceStateSeen)]
+    assert (states[-1].state, states[-1].not_readable) == (SourceState.SYNCHRONISED, ())
+    assert shop.source.status.detail == ""
 
 
 def test_a_broker_of_which_nothing_can_be_read_is_stale() -> None:
