@@ -145,6 +145,8 @@ def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: st
     what = "the overview" if isinstance(request, OverviewRequest) else request.target.partition("?")[0]
     if isinstance(refusal, Broken) and refusal.permanent:
         return f"{what} are not shown: there are too many for the management API ({refusal.reason})"
+    if isinstance(refusal, Broken) and refusal.reason.startswith(PAUSE_DEMANDED):
+        return f"{what} are not shown: {refusal.reason}"
     if isinstance(refusal, Broken):
         return f"the broker cannot list {what} ({refusal.reason}): see its log"
     return f"user {user!r} may not read {what} ({refusal.reason}): give it the tag 'monitoring'"
