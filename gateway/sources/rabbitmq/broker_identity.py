@@ -90,10 +90,12 @@ class Identity:
         """Return whether a node that gives its cluster this name may be one of the broker that is known.
 
         Nodes of one cluster may give it different names. So it is another broker's only if the node has the
-        name of that which the overview is from, and gives a name that the cluster never had.
+        name of that which the overview is from, or of the only one, and gives a name that the cluster never
+        had.
         """
         names = self.names
-        return not cluster or not names or cluster in names or node != self._node
+        is_read = node == self._node or self.cluster.nodes == {node}
+        return not cluster or not names or cluster in names or not is_read
 
     def named(self, overview: Json, now: int) -> bool:
         """Take an overview; return whether it may be that of another broker, so that nodes are to be read."""

@@ -287,6 +287,8 @@ def test_metrics_of_a_renamed_cluster_are_taken_once_the_overview_has_the_name()
 
 def test_nodes_of_one_cluster_may_give_it_different_names() -> None:
     reading = Reading()
+    nodes = reading.broker.objects["node"]
+    nodes["rabbit@asked",] = {**nodes[NODE,], "name": "rabbit@asked", "os_pid": "7"}
     reading.broker.answering = "rabbit@asked"
     reading.until_names()
     assert reading.scrape(cluster=NODE)
