@@ -486,7 +486,8 @@ def test_a_pause_that_is_demanded_for_one_class_alone_does_not_keep_others_from_
     assert shop.names("queue") == ["//orders"]
     status = shop.source.status
     reason = "the management API, or a proxy in front of it, demands a pause (status 429)"
-    assert (status.state, status.detail) == (SourceState.DEGRADED, f"exchanges are not shown: {reason}")
+    assert status.state is SourceState.DEGRADED
+    assert status.detail.startswith(f"exchanges are not shown: {reason}")
     states = [one for one in shop.observed if isinstance(one, SourceStateSeen)]
     assert [(one.class_name, one.reason) for one in states[-1].not_readable] == [
         ("rabbitmq:exchange", reason)
