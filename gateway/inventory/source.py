@@ -325,11 +325,12 @@ class SourceInventory:
     def stood_still(self, since: int, now: int) -> list[Record]:
         """Take note that the gateway stood still, from ``since`` until now; return what follows."""
         if self._state not in UNREACHED:  # otherwise it is a gap already
-            if source_kind(self.identity.kind).misses_in_standstills:
+            kind = source_kind(self.identity.kind)
+            if kind.misses_in_standstills:
                 self._gap_seen(Gap(since, now, "the gateway stood still"), now)
             else:
-                complete_until = self._complete_until_standstill or since - EVENT_DELAY_BOUNDS[1]
-                self._complete_until_standstill = complete_until
+                proven_until = since - EVENT_DELAY_BOUNDS[1] - kind.unproven
+                self._complete_until_standstill = self._complete_until_standstill or proven_until
                 self._standstill_over = now + DEAD_LINK_FOUND
                 self._publish_source()
         return self._take_records()

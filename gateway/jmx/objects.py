@@ -266,7 +266,8 @@ class LastOperations:
     Both are made of one `NotedOperation`, so that they say the same.
 
     Args:
-        limits: the limits of the objects of each source; those that had an operation last are kept.
+        limits: the limits of the objects of each source; those that had an operation last are kept, among
+            them all of the last `SHOWN_OPERATIONS`.
 
     Attributes:
         has_changed: whether `recent` would return something else than it did.
@@ -277,7 +278,8 @@ class LastOperations:
         self._recent: dict[str, NotedOperation] = {}
         self._shown: JmxValue = None
         self.has_changed = True
-        self._latest_lines: Latest[Target] = Latest(limits.operations, limits.octets)
+        most = max(limits.operations, SHOWN_OPERATIONS)
+        self._latest_lines: Latest[Target] = Latest(most, limits.octets)
         self._latest: Latest[str] = Latest(SHOWN_OPERATIONS, limits.octets)
 
     def recent(self, judge: Judge, users: int) -> JmxValue:

@@ -103,7 +103,7 @@ class TokenEndpoint:
             transport: httpx.AsyncBaseTransport = (
                 AddressedTransport(context, httpx.Limits(), _REPEATABLE)
                 if self.proxy is None
-                else ProxyTransport(self.proxy, context, httpx.Limits())
+                else ProxyTransport(self.proxy, context, httpx.Limits(), _REPEATABLE)
             )
             async with (
                 asyncio.timeout(REQUEST_SECONDS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 import httpx
@@ -18,7 +18,7 @@ READS: Final = frozenset({"GET"})
 """The methods that change nothing: a request that was not answered may be sent again elsewhere."""
 
 
-class _Addresses:
+class Addresses:
     """The addresses of hosts: which answered last, and which failed.
 
     Args:
@@ -35,9 +35,9 @@ class _Addresses:
         answered, failed = self._answered.get(host), self._failed.get(host)
         return sorted(addresses, key=lambda one: (one != answered, one == failed))
 
-    def hurries(self, request: httpx.Request, address: str) -> bool:
+    def hurries(self, request: httpx.Request, host: str, address: str) -> bool:
         """Return whether this address, which is not the last, is waited for `ADDRESS_SECONDS` only."""
-        return address != self._answered.get(request.url.host) and request.method in self._repeatable
+        return address != self._answered.get(host) and request.method in self._repeatable
 
     def answered(self, host: str, address: str) -> None:
         """Note the address of an answer."""
@@ -47,6 +47,42 @@ class _Addresses:
         """Note an address that did not answer."""
         self._failed[host] = address
         self._answered.pop(host, None)
+
+    async def send(
+        self,
+        request: httpx.Request,
+        host: str,
+        found: Collection[str],
+        send_to: Callable[[str], Awaitable[httpx.Response]],
+    ) -> httpx.Response:
+        """Send a request to a host at the first of its addresses that answers.
+
+        Args:
+            request: the request.
+            host: the host to which it is sent: its own, or a proxy.
+            found: the addresses of that host.
+            send_to: sends the request to an address.
+        """
+        *first, last = self.in_order(host, found)
+        for address in first:
+            seconds = ADDRESS_SECONDS if self.hurries(request, host, address) else None
+            try:
+                async with asyncio.timeout(seconds):
+                    return await self._noted(host, address, send_to)
+            except (TimeoutError, httpx.ConnectError, httpx.ConnectTimeout):
+                continue
+        return await self._noted(host, last, send_to)
+
+    async def _noted(
+        self, host: str, address: str, send_to: Callable[[str], Awaitable[httpx.Response]]
+    ) -> httpx.Response:
+        try:
+            response = await send_to(address)
+        except BaseException:  # a time-out cancels it
+            self.failed(host, address)
+            raise
+        self.answered(host, address)
+        return response
 
 
 class AddressedTransport(httpx.AsyncBaseTransport):
@@ -66,30 +102,16 @@ class AddressedTransport(httpx.AsyncBaseTransport):
         self, context: ssl.SSLContext, limits: httpx.Limits, repeatable: Collection[str] = READS
     ) -> None:
         self._inner = httpx.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False)
-        self._addresses = _Addresses(repeatable)
+        self._addresses = Addresses(repeatable)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; see the class."""
         host, port = request.url.host, request.url.port or 0
-        *first, last = self._addresses.in_order(host, await addresses_of(host, port))
-        for address in first:
-            seconds = ADDRESS_SECONDS if self._addresses.hurries(request, address) else None
-            try:
-                async with asyncio.timeout(seconds):
-                    return await self._send(request, address)
-            except (TimeoutError, httpx.ConnectError, httpx.ConnectTimeout):
-                continue
-        return await self._send(request, last)
 
-    async def _send(self, request: httpx.Request, address: str) -> httpx.Response:
-        host = request.url.host
-        try:
-            response = await self._inner.handle_async_request(_addressed(request, address))
-        except BaseException:  # a time-out cancels it
-            self._addresses.failed(host, address)
-            raise
-        self._addresses.answered(host, address)
-        return response
+        def send_to(address: str) -> Awaitable[httpx.Response]:
+            return self._inner.handle_async_request(_addressed(request, address))
+
+        return await self._addresses.send(request, host, await addresses_of(host, port), send_to)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -103,14 +125,14 @@ class BlockingAddressedTransport(httpx.BaseTransport):
         self, context: ssl.SSLContext, limits: httpx.Limits, repeatable: Collection[str] = READS
     ) -> None:
         self._inner = httpx.HTTPTransport(verify=context, limits=limits, trust_env=False)
-        self._addresses = _Addresses(repeatable)
+        self._addresses = Addresses(repeatable)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; see the class."""
         host, port = request.url.host, request.url.port or 0
         *first, last = self._addresses.in_order(host, _blocking_addresses_of(host, port))
         for address in first:
-            hurries = self._addresses.hurries(request, address)
+            hurries = self._addresses.hurries(request, host, address)
             try:
                 return self._send(request, address, ADDRESS_SECONDS if hurries else None)
             except (httpx.ConnectError, httpx.ConnectTimeout):

@@ -251,12 +251,12 @@ TRUSTED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 
 
 class ClassNotReadable(msgspec.Struct, frozen=True):
-    """A class that a source cannot read, or only in part, although it reads others; or its events.
+    """A class that a source cannot read, or only in part, although it reads others; or another part of it.
 
-    ``class_name`` is ``package:name``, or ``events``, which are not received; ``reason`` one line for people
-    such as ``status 500``; ``since`` is when it was read last, or when that failed first (the gateway's
-    clock). ``partly``: some of its objects are read. ``consequence`` says what else than stale
-    objects comes of that.
+    ``class_name`` is ``package:name``, or ``events``, which are not received, or RabbitMQ's ``overview``;
+    ``reason`` one line for people such as ``status 500``; ``since`` is when it was read last, or when that
+    failed first (the gateway's clock). ``partly``: some of its objects are read. ``consequence`` says what
+    else than stale objects comes of that.
     """
 
     class_name: str

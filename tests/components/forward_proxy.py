@@ -22,6 +22,7 @@ class ForwardProxy:
         self.user = user
         self.asked: list[str] = []
         self.url = ""
+        self._serving: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -30,8 +31,14 @@ class ForwardProxy:
             self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             yield
             server.close()
+            for task in [*self._serving]:
+                task.cancel()
+            await asyncio.gather(*self._serving, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if task := asyncio.current_task():
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             head = await reader.readuntil(b"\r\n\r\n")
             first, *lines = head[:-4].decode().split("\r\n")
@@ -58,8 +65,10 @@ class ForwardProxy:
 
 
 async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):
-        while octets := await reader.read(65536):
-            writer.write(octets)
-            await writer.drain()
-    writer.close()
+    try:
+        with suppress(ConnectionError):
+            while octets := await reader.read(65536):
+                writer.write(octets)
+                await writer.drain()
+    finally:
+        writer.close()

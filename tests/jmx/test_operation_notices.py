@@ -186,14 +186,22 @@ def test_what_is_remembered_is_bounded() -> None:
     assert all(cursor.is_new(1, operation(number), repeated=False) for number in range(1, MAX_SENT + 3))
     assert not any(cursor.is_new(1, operation(number), repeated=True) for number in (1, 2, 3, MAX_SENT))
     last = LastOperations(HistoryLimits(operations=2))
-    changed = [last.add(operation(row, row=row)) for row in (1, 2, 1, 3)]
+    changed = [last.add(operation(row, row=row)) for row in (*range(1, SHOWN_OPERATIONS + 1), 1, 200)]
     rows = [[target.row for target in targets] for targets in changed]
-    assert rows == [[1], [2], [1], [3, 2]]
+    assert rows[-2:] == [[1], [200, 2]]
     assert last.of(Target(1, "shop:safe", 2), everybody) is None
     for number in range(2 * SHOWN_OPERATIONS):
         last.add(operation(number))
     assert len(recent(last)) == SHOWN_OPERATIONS
     assert f"o{2 * SHOWN_OPERATIONS - 1}]" in recent(last)[0]
+
+
+def test_each_operation_among_the_last_ones_has_its_objects_line_too_where_the_history_is_short() -> None:
+    last = LastOperations(HistoryLimits(operations=10))
+    for row in range(1, 12):
+        last.add(operation(row, row=row))
+    assert "o1]" in recent(last)[-1]
+    assert last.of(Target(1, "shop:safe", 1), everybody) is not None
 
 
 def test_an_operation_that_is_settled_after_many_others_is_new() -> None:

@@ -25,10 +25,12 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.credentials import Password
+from gateway.links.http_proxy import HttpProxy
 from gateway.links.tls import NO_AUTHORITIES, ClientTls
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.sources.rabbitmq.management_api import Document, OverviewRequest
 from gateway.sources.rabbitmq.provisioning import Step, carry_out
+from tests.components.forward_proxy import ForwardProxy
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost
 from tests.components.token_issuer import TokenIssuer
@@ -118,6 +120,23 @@ async def test_a_token_is_issued_at_the_second() -> None:
                 f"http://{HOST}:{port}/token", "gateway", secret, "", ClientTls()
             ).issue()
     assert issuer.issued == [issued.get_secret_value()]
+
+
+@pytest.mark.usefixtures("resolved")
+async def test_a_forward_proxy_is_reached_at_the_second(rabbitmq: PrivateBroker) -> None:
+    user, password = rabbitmq.administrator.name, SecretStr(rabbitmq.administrator.password)
+    forward = ForwardProxy()
+    async with forward.serving():
+        port = httpx.URL(forward.url).port
+        assert port is not None
+        proxy = HttpProxy(f"http://{HOST}:{port}")
+        with accepting_only(port):
+            async with HttpReader(
+                ManagementEndpoint(rabbitmq.management_url, user, password, proxy=proxy)
+            ) as reader:
+                for _ in range(2):
+                    assert isinstance(await reader.read(OverviewRequest()), Document)
+    assert all(rabbitmq.management_url in line for line in forward.asked)
 
 
 async def test_a_host_with_one_address_or_none_stays_as_it_is() -> None:

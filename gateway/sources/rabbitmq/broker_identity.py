@@ -86,6 +86,17 @@ class Identity:
         """The names that the cluster has had; empty if none is known."""
         return frozenset({*self._former_names, self.cluster.name} - {""})
 
+    def may_be_named(self, node: str, cluster: str) -> bool:
+        """Return whether a node that gives its cluster this name may be one of the broker that is known.
+
+        Nodes of one cluster may give it different names. So it is another broker's only if the node has the
+        name of that which the overview is from, or of the only one, and gives a name that the cluster never
+        had.
+        """
+        names = self.names
+        is_read = node == self._node or self.cluster.nodes == {node}
+        return not cluster or not names or cluster in names or not is_read
+
     def named(self, overview: Json, now: int) -> bool:
         """Take an overview; return whether it may be that of another broker, so that nodes are to be read."""
         found = overview if isinstance(overview, Mapping) else {}

@@ -66,6 +66,7 @@ from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.source_events import (
     AnswerReceived,
     BrokerEventReceived,
+    BrokerReached,
     CallAnswered,
     ConnectionBlocked,
     EventsDropped,
@@ -264,6 +265,8 @@ def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | N
             return {"event": "events-missing", "reason": reason}
         case BacklogFollows(missed):
             return {"event": "events-resumed", "missed": missed}
+        case BrokerReached():
+            return {"event": "events-channel"}
         case LossSuspected(reason, since):
             return {"event": "events-lost", "reason": reason, "since": max(0, since)}
         case EventsReceived(until, remark, took):
@@ -307,6 +310,8 @@ def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911, PLR0912  
             return LinkDown(record.value("reason", str))
         case "events-resumed":
             return BacklogFollows(record.value("missed", str), 0)
+        case "events-channel":
+            return BrokerReached()
         case "events-lost":
             return LossSuspected(record.value("reason", str), record.value("since", int))
         case "events-received":
@@ -417,9 +422,9 @@ def outcome_fields(outcome: Scraped | NotScraped) -> dict[str, Any]:
     match outcome.sheet:
         case NodeSheet() as sheet:
             rows = [[*name.parts, row] for name, row in sheet.values.items()]
-            return {**about, "node": sheet.node, "rows": rows}
+            return {**about, "node": sheet.node, "cluster": sheet.cluster, "rows": rows}
         case TotalsSheet() as sheet:
-            return {**about, "node": sheet.node, "totals": sheet.totals}
+            return {**about, "node": sheet.node, "cluster": sheet.cluster, "totals": sheet.totals}
     return about
 
 
@@ -433,10 +438,10 @@ def read_outcome(record: Record, sheet: Sheet) -> Scraped | NotScraped:
         return NotScraped(record.value("reason", str))
     match sheet:
         case NodeSheet():
-            sheet.node = record.value("node", str)
+            sheet.node, sheet.cluster = record.value("node", str), record.value("cluster", str, "")
             _read_rows(record, sheet)
         case TotalsSheet():
-            sheet.node = record.value("node", str)
+            sheet.node, sheet.cluster = record.value("node", str), record.value("cluster", str, "")
             _read_totals(record, sheet)
     waited, busy, size = (record.value(name, int) for name in ("waited", "busy", "size"))
     return Scraped(sheet, waited, busy, size)

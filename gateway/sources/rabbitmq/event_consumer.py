@@ -45,7 +45,7 @@ from gateway.sources.rabbitmq.event_proof import (
 )
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES
-from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsReceived
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived, BrokerReached, EventsReceived
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -87,7 +87,7 @@ class KeptEvents:
 
 
 Received: TypeAlias = (
-    LinkUp | LinkDown | BacklogFollows | LossSuspected | BrokerEventReceived | EventsReceived
+    BrokerReached | LinkUp | LinkDown | BacklogFollows | LossSuspected | BrokerEventReceived | EventsReceived
 )
 """The reports of a consumer, which it passes on in order, on the event loop."""
 
@@ -386,6 +386,7 @@ class EventConsumer:
         queue = durable_queue(subscription, WATCH_SECONDS)
         channel = await connection.channel(publisher_confirms=False)
         waiting, channel = await queue.look(connection, channel)
+        self._receive(BrokerReached())  # what follows is asked of a management API that is not given up
         proof = self._proof(queue.name)
         loss, missed = await self._loss(queue, waiting, proof)
         if loss in {Loss.MISSING, Loss.UNBOUND}:

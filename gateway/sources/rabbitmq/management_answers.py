@@ -6,6 +6,7 @@ Without I/O. `PollingPlan` decides the next request, `Visibility` knows which cl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from gateway.dialects.errors import LocalProtocolError
@@ -19,6 +20,7 @@ from gateway.sources.rabbitmq.forwarders import FORWARDERS
 from gateway.sources.rabbitmq.listing import Listing, listed_items, names_of_several, unambiguous_items
 from gateway.sources.rabbitmq.management_api import (
     ADMINISTRATIVE,
+    PAUSE_DEMANDED,
     UNMEASURED_COLLECTIONS,
     Answer,
     Broken,
@@ -53,13 +55,15 @@ from gateway.sources.rabbitmq.rights import ImpersonatorCheck
 from gateway.sources.rabbitmq.session_answers import SessionAnswers
 from gateway.sources.rabbitmq.single_readings import OWN_PAGES, QueueOwners, SingleReadings
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
-from gateway.sources.rabbitmq.status import Visibility
+from gateway.sources.rabbitmq.status import OVERVIEW, Visibility
 
 _LISTED_WHOLE = frozenset({"connection", "channel"})
 """Classes of which nearly all elements are read: RabbitMQ takes longer to select them than to send all."""
 _LONG_LISTING = 1_000
 """Number of queues from which on they are listed without statistics first, because that takes long."""
 _STARTING_FAULTS = 3
+_MOST_DEMANDS = 3
+"""Demands of a pause, in turn, after which a class is one that cannot be read."""
 AGAIN = SECOND
 """Nanoseconds until a class is listed again of which not all is confirmed."""
 DATING_LIMIT = 15_000_000_000
@@ -120,6 +124,7 @@ class ManagementAnswers:
         self._questioned: dict[ListingRequest, Broken] = {}
         self._gone_once: set[str] = set()
         self._late: dict[str, int] = {}  # how many listings of a class in turn were not answered in time
+        self._demands: Counter[str] = Counter()  # how many listings of a class in turn had to wait
         self._early_faults = 0
         self._deferred: Unavailable | None = None
         self._answers_since = self._unanswered_since = 0
@@ -180,11 +185,21 @@ class ManagementAnswers:
     def _paused(
         self, request: ManagementRequest, answer: Unavailable, began: int, ended: int
     ) -> list[Effect]:
-        """Wait as long as the server demands; a long silence is reported with that reason."""
+        """Wait as long as the server demands; a long silence is reported with that reason.
+
+        A class at which it demands that again and again cannot be read, if the overview can.
+        """
         self.plan.pause(request, ended, answer.pause)
+        if isinstance(request, ListingRequest):
+            self._demands[request.class_name] += 1
         if self.visibility.failure:
             return self._fails(answer, began)
         self.visibility.waits(began)
+        if isinstance(request, OverviewRequest):
+            self._questioned.clear()  # the demand concerns no class alone
+        elif isinstance(request, ListingRequest) and self._demands[request.class_name] >= _MOST_DEMANDS:
+            fault = Broken(f"{PAUSE_DEMANDED} ({answer.reason})")
+            return self._questionable(request, fault, began, ended)
         return []
 
     def _answers_again(
@@ -316,7 +331,9 @@ class ManagementAnswers:
         """Yield what is read again and again of objects that are known."""
         read_at = self._view.hosts.limits_read_at
         limits = PlannedReading("vhost", "limits of virtual hosts", self.limits_interval, read_at)
-        for one in (*self.plan.readings(), *self.metrics.readings(), limits):
+        overview_at = self.visibility.overview_read_at
+        listeners = PlannedReading("node", "listeners of nodes", self._config.polling.overview, overview_at)
+        for one in (*self.plan.readings(), *self.metrics.readings(), limits, listeners):
             if one.read_at and any(True for _ in self._view.known.of_class(one.class_name)):
                 yield one
 
@@ -409,9 +426,9 @@ class ManagementAnswers:
             effects += self._cannot_read(listing.class_name, listing, fault, ended)
         self._questioned.clear()
         if isinstance(answer, Refused | Broken):
-            effects += self._cannot_read("overview", request, answer, ended)
+            effects += self._cannot_read(OVERVIEW, request, answer, ended)
         else:
-            self.visibility.reads("overview", ended)
+            self.visibility.reads(OVERVIEW, ended)
         return [*effects, *self.serve(ended)]
 
     def _overview_learned(self, overview: Json, now: int) -> list[Effect]:
@@ -466,6 +483,7 @@ class ManagementAnswers:
             return self._missing(request, ended)
         self._gone_once.discard(request.class_name)
         self._late.pop(request.class_name, None)
+        self._demands.pop(request.class_name, None)
         items, last = page_of(answer) or ([], True)
         applies = self._view.nodes.identity.applies(
             request.class_name, items, began, self.visibility.listed_since

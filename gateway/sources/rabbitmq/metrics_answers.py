@@ -29,6 +29,7 @@ from gateway.sources.rabbitmq.prometheus_samples import (
     Scraped,
     ScrapeRequest,
     Sheet,
+    identity_of,
     labels_of,
     value_of,
 )
@@ -139,12 +140,24 @@ class MetricsAnswers:
         self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
     ) -> list[Effect]:
         """Take the outcome of ``request``, from ``began`` to ``ended`` (ns). `advance` may follow."""
+        if isinstance(outcome, Scraped) and (foreign := self._foreign(outcome.sheet)):
+            outcome = NotScraped(foreign)
+            self._plan.poll_overview_soon(ended)  # a node may have been started, or the cluster renamed
         if not request.families:
             return self._totals_scraped(request, outcome, began, ended)
         if self._leaders is not None and self._leaders.asks(request):
             self._leaders_scraped(request, outcome, began, ended)
             return []
         return self._statistics_scraped(request, outcome, began, ended)
+
+    def _foreign(self, sheet: Sheet) -> str:
+        """Return why metrics are not of the broker whose management API is read; empty if they may be."""
+        nodes = self._view.statistics.nodes if self._view.statistics is not None else frozenset()
+        if nodes and sheet.node not in nodes:
+            return f"it says that it is {sheet.node}, which is no running node of this broker"
+        if not self._view.nodes.identity.may_be_named(sheet.node, sheet.cluster):
+            return f"it says that it is {sheet.node} of another broker, cluster {sheet.cluster!r}"
+        return ""
 
     def _statistics_scraped(
         self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
@@ -249,6 +262,7 @@ class TotalsSheet:
 
     Attributes:
         node: the name of the node that answered; empty until it was received.
+        cluster: the name of its cluster; empty if it has not named it.
         totals: the totals by protocol and metric.
     """
 
@@ -259,7 +273,7 @@ class TotalsSheet:
             if name not in {"node", PROTOCOL}
         }
         self._reader = ExpositionReader([*self._metrics, IDENTITY])
-        self.node = ""
+        self.node = self.cluster = ""
         self.totals: dict[str, dict[str, Number]] = {}
 
     def feed(self, part: bytes) -> None:
@@ -270,8 +284,7 @@ class TotalsSheet:
         """
         for samples in self._reader.feed(part):
             if samples.metric == IDENTITY:
-                for labels, _ in samples.samples:
-                    self.node = labels_of(labels).get("rabbitmq_node", "")
+                self.node, self.cluster = identity_of(samples)
             else:
                 self._take(self._metrics[samples.metric], samples)
 

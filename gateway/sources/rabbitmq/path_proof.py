@@ -65,6 +65,7 @@ NO_PATH: Final = "the management API has no path to an object with a name that i
 NOT_SHOWN: Final = (
     "RabbitMQ lists a name that is no UTF-8 with U+FFFD in the place of its bytes, which are not known"
 )
+_REPLACEMENT: Final = "\ufffd"
 _REPLACED: Final = "%EF%BF%BD"
 """U+FFFD in a path; the bytes of a name that is no UTF-8 are others."""
 
@@ -118,6 +119,10 @@ class PathProof:
             escaped = "%" in segment and self.altered >= _ALL
             if escaped or self.altered.intersection(name) or (self._lowers and name.lower() != name):
                 return self.text
+            # No answer can repeat such bytes. What decodes a path may put U+FFFD in their place, which is the
+            # name of another object.
+            if self.altered and _REPLACEMENT in name:
+                return f"{self.text}; nor are those whose names are no UTF-8"
         return ""
 
 

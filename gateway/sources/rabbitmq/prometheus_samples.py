@@ -181,7 +181,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 PREFIX: Final = "rabbitmq_detailed_"
 IDENTITY: Final = "rabbitmq_identity_info"
-"""The metric whose labels name the node that answers."""
+"""The metric whose labels name the node that answers, and its cluster."""
 MAX_ROWS: Final = 1_000_000
 """Maximum number of sets of labels in one answer; 500,000 queues have two each."""
 _SLICE: Final = 500
@@ -189,6 +189,16 @@ _SLICE: Final = 500
 
 Row: TypeAlias = list[Number | None]
 """The values of an object by column; ``None`` if the node has no sample."""
+
+
+def identity_of(samples: Samples) -> tuple[str, str]:
+    """Return the names of the node that answers and of its cluster; each is empty if it is missing.
+
+    Raises:
+        ProtocolError: the labels are invalid.
+    """
+    labels = labels_of(samples.samples[-1][0]) if samples.samples else {}
+    return labels.get("rabbitmq_node", ""), labels.get("rabbitmq_cluster", "")
 
 
 class LabelledColumns:
@@ -404,6 +414,7 @@ class NodeSheet:
     Attributes:
         columns: the same.
         node: the name of the node that answered; empty until it was received.
+        cluster: the name of its cluster; empty if it has not named it.
         values: the node's values of each object; filled by `resolve`.
     """
 
@@ -411,7 +422,7 @@ class NodeSheet:
         self.columns = columns
         self._reader = ExpositionReader([*columns.numbers, IDENTITY])
         self._rows: dict[bytes, Row] = {}
-        self.node = ""
+        self.node = self.cluster = ""
         self.values: dict[ObjectName, Row] = {}
 
     def feed(self, part: bytes) -> None:
@@ -422,7 +433,7 @@ class NodeSheet:
         """
         for samples in self._reader.feed(part):
             if samples.metric == IDENTITY:
-                self._identify(samples)
+                self.node, self.cluster = identity_of(samples)
             else:
                 self._take(self.columns.numbers[samples.metric], samples)
 
@@ -460,10 +471,6 @@ class NodeSheet:
                 yield
         self._rows = {}
 
-    def _identify(self, samples: Samples) -> None:
-        for labels, _ in samples.samples:
-            self.node = labels_of(labels).get("rabbitmq_node", "")
-
     def _take(self, column: int, samples: Samples) -> None:
         rows, width = self._rows, len(self.columns.numbers)
         for labels, text in samples.samples:
@@ -477,7 +484,15 @@ class NodeSheet:
 
 
 class Sheet(Protocol):
-    """An object that takes a node's metrics as they arrive, and puts them together."""
+    """An object that takes a node's metrics as they arrive, and puts them together.
+
+    Attributes:
+        node: the name of the node that answered; empty until it was received.
+        cluster: the name of its cluster; empty if it has not named it.
+    """
+
+    node: str
+    cluster: str
 
     def feed(self, part: bytes) -> None:
         """Take some bytes of the body."""

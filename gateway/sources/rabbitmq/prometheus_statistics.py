@@ -144,6 +144,11 @@ class PrometheusStatistics:
             self._nodes = set(nodes)
 
     @property
+    def nodes(self) -> frozenset[str]:
+        """The names of the running nodes; empty if they are unknown."""
+        return frozenset(self._nodes)
+
+    @property
     def urls(self) -> dict[str, str]:
         """The URL of each node's metrics, by its name, or by the URL itself if the name is unknown."""
         return {request.node or request.url: request.url for request in self._requests}

@@ -43,6 +43,7 @@ from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_events import (
     AnswerReceived,
     BrokerEventReceived,
+    BrokerReached,
     CallAnswered,
     ConnectionBlocked,
     EventsReceived,
@@ -59,7 +60,7 @@ LONGEST_WAIT_SECONDS = 1.0
 """Longest time between two checks whether a request is due: the clock may have been set."""
 
 _NO_EVENTS = "none are configured: write `events: { url: amqp://HOST:5672 }` under the source"
-_URGENT = (LinkUp, BacklogFollows, LossSuspected, ConnectionBlocked)
+_URGENT = (LinkUp, BacklogFollows, BrokerReached, LossSuspected, ConnectionBlocked)
 """Events after which a request may be due at once."""
 
 

@@ -61,6 +61,7 @@ from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.source_events import (
     AnswerReceived,
     BrokerEventReceived,
+    BrokerReached,
     CallAnswered,
     ConnectionBlocked,
     EventsDropped,
@@ -83,6 +84,7 @@ RESUMING_LIMIT = 15_000_000_000
 """Nanoseconds for which listings wait until a durable subscription is resumed, if the broker answers."""
 
 _WITHOUT_EVENTS = "what lives for a moment is not seen"
+_WITHOUT_OVERVIEW = "the nodes' listeners, versions and the cluster's name are those of before"
 
 _HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
 """Events that change values of objects, each with the class to be listed soon."""
@@ -281,6 +283,10 @@ class RabbitMqSource:
                 return [*began, *self._events_missing(reason, now)]
             case BacklogFollows(missed):
                 return self._events_resumed(missed, now)
+            case BrokerReached():
+                if not self._visibility.login_refused:  # each attempt more may have the account locked
+                    self._plan.try_again(now)
+                return []
             case LossSuspected(reason, since):
                 return self._events_lost(reason, now, since)
             case EventsReceived(until, remark, took):
@@ -411,12 +417,16 @@ class RabbitMqSource:
         since = visibility.events_missing_since
         events = ClassNotReadable("events", visibility.events_missing, since, consequence=_WITHOUT_EVENTS)
         lack = visibility.lacks_events and now >= since + self._config.silence_limit
+        overview = (
+            ClassNotReadable(name, reason, since, consequence=_WITHOUT_OVERVIEW)
+            for name, (reason, since) in visibility.overview_not_readable.items()
+        )
         whole, partly = visibility.not_readable, visibility.read_in_part
         classes = (
             ClassNotReadable(self._readers[name].schema.class_name, reason, since, name not in whole)
             for name, (reason, since) in (partly | whole).items()
         )
-        return *([events] if lack else ()), *classes
+        return *([events] if lack else ()), *overview, *classes
 
     def _regained(self, now: int) -> list[Gap]:
         """Close the gap in which events may be missing, if it is over."""

@@ -47,6 +47,11 @@ class BrokerEventReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerReached:
+    """A channel for the broker's events is open, and what may be missing is still to be asked."""
+
+
+@dataclass(frozen=True, slots=True)
 class EventsDropped:
     """The events of this time (ns) were not kept, or were dropped, by a durable subscription."""
 
@@ -134,6 +139,7 @@ class WorkContinues:
 SourceEvent: TypeAlias = (
     Event
     | BrokerEventReceived
+    | BrokerReached
     | EventsDropped
     | EventsReceived
     | ConnectionBlocked

@@ -38,6 +38,8 @@ STATISTICS_OF_METRICS = f"{_EVENTS_ONLY}, and counters of queues by Prometheus' 
 """Shown in the same case if Prometheus' metrics are read."""
 WITHIN_BUDGET = "within the budget"
 """End of the text about classes that are read rarely."""
+OVERVIEW = "overview"
+"""The place of the overview among what is read."""
 _NOT_ASKED = "not asked yet"
 
 _NAMED = 3
@@ -143,6 +145,8 @@ def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: st
     what = "the overview" if isinstance(request, OverviewRequest) else request.target.partition("?")[0]
     if isinstance(refusal, Broken) and refusal.permanent:
         return f"{what} are not shown: there are too many for the management API ({refusal.reason})"
+    if isinstance(refusal, Broken) and refusal.reason.startswith(PAUSE_DEMANDED):
+        return f"{what} are not shown: {refusal.reason}"
     if isinstance(refusal, Broken):
         return f"the broker cannot list {what} ({refusal.reason}): see its log"
     return f"user {user!r} may not read {what} ({refusal.reason}): give it the tag 'monitoring'"
@@ -206,6 +210,7 @@ class Visibility:
 
     Attributes:
         failure: why the management API cannot be used now; empty while it can.
+        login_refused: the management API refused the login when it was used last.
         asked_at: when the unanswered request was sent (ns); 0 while there is none.
         complete: everything has been read since the source was stale.
         was_complete: everything has been read once.
@@ -227,6 +232,7 @@ class Visibility:
 
     def __init__(self, listed: Iterable[str], user: str, writer: str = "") -> None:
         self.failure = _NOT_ASKED
+        self.login_refused = False
         self.asked_at = 0
         self._failing_since = 0
         self.complete = False
@@ -262,6 +268,7 @@ class Visibility:
         """Note that the management API answers; return whether that has changed."""
         news = bool(self.failure)
         self.failure = ""
+        self.login_refused = False
         self._failing_since = 0
         return news
 
@@ -288,6 +295,7 @@ class Visibility:
         """Note that the request of ``asked`` (ns) failed; return whether the reason is new."""
         text = failure_text(answer, self._user)
         news = text != self.failure
+        self.login_refused = isinstance(answer, Refused)
         if not self.failure:
             self.read_again()
         self.failure = text
@@ -312,6 +320,17 @@ class Visibility:
             for name, one in self._refusals.items()
             if name in self._listed and not one.expected
         }
+
+    @property
+    def overview_not_readable(self) -> dict[str, tuple[str, int]]:
+        """The overview, if it cannot be read although the rest can: as `not_readable`."""
+        one = self._refusals.get(OVERVIEW)
+        return {} if one is None else {OVERVIEW: (one.reason, self._unread_since[OVERVIEW])}
+
+    @property
+    def overview_read_at(self) -> int:
+        """When the overview was read last (ns); 0 for never."""
+        return self._read_at.get(OVERVIEW, 0)
 
     @property
     def read_in_part(self) -> dict[str, tuple[str, int]]:
@@ -541,7 +560,7 @@ class Visibility:
         # Last, because SNMP cuts a long line, and this part is always there without a writer.
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
-        fails = self.not_readable or self.read_in_part or overdue
+        fails = self.not_readable or self.overview_not_readable or self.read_in_part or overdue
         misses = self.lacks_events or self.events_may_be_dropped
         trusted = SourceState.DEGRADED if fails or misses else SourceState.SYNCHRONISED
         state = trusted if known else SourceState.SYNCHRONISING

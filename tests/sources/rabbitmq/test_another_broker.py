@@ -11,11 +11,12 @@ import pytest
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp
 from gateway.model.observations import Gap, ObjectSeen, SourceState
 from gateway.model.times import SECOND
-from gateway.sources.rabbitmq.management_api import ManagementRequest, Refused, Unavailable
+from gateway.sources.rabbitmq.management_api import ManagementRequest, OverviewRequest, Refused, Unavailable
 from gateway.sources.rabbitmq.object_names import native_id
 from tests.sources.rabbitmq.imitation import NODE, ImitatedBroker, World
 from tests.sources.rabbitmq.story import world
 from tests.sources.rabbitmq.test_event_gaps import former
+from tests.sources.rabbitmq.test_first_reading import Reading
 
 OTHER = "rabbit@stock"
 
@@ -245,3 +246,50 @@ def test_a_broker_that_was_replaced_does_not_come_back_at_once() -> None:
     ended = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.deleted]
     lives = [one for one in ended if one.properties and "orders" in one.properties]
     assert len(lives) <= 3  # of fifteen changes
+
+
+@pytest.mark.parametrize(
+    ("node", "cluster", "reason"),
+    [
+        ("rabbit@reset", "rabbit@reset", "rabbit@reset, which is no running node of this broker"),
+        (NODE, "stock", f"{NODE} of another broker, cluster 'stock'"),
+    ],
+    ids=["a node that was reset into a broker of its own", "a node of the same name"],
+)
+def test_metrics_of_another_broker_are_not_taken(node: str, cluster: str, reason: str) -> None:
+    reading = Reading()
+    reading.broker.listeners = [{"node": NODE, "protocol": "amqp", "ip_address": "::", "port": 5672}]
+    for queue in reading.broker.objects["queue"].values():
+        queue["messages"] = 1
+    reading.until_names()
+    assert reading.scrape(node, cluster)
+    assert reading.value("messages") is None
+    text = f"no metrics of http://127.0.0.1:15692 (it says that it is {reason})"
+    assert f"statistics are read from listings: {text}" in reading.source.status.detail
+    reading.until_whole_page(4)
+    assert reading.value("messages") == 1
+    assert reading.state() is SourceState.SYNCHRONISED
+
+
+def test_metrics_of_a_renamed_cluster_are_taken_once_the_overview_has_the_name() -> None:
+    reading = Reading()
+    reading.until_names()
+    reading.broker.cluster_name = "renamed"
+    assert reading.scrape(cluster="renamed")
+    assert "no metrics" in reading.source.status.detail
+    assert isinstance(reading.step(), OverviewRequest), "the overview is asked at once"
+    reading.until_whole_page(4)
+    reading.now += 15 * SECOND
+    assert reading.scrape(cluster="renamed")
+    assert reading.value("messages") == 7
+    assert "no metrics" not in reading.source.status.detail
+
+
+def test_nodes_of_one_cluster_may_give_it_different_names() -> None:
+    reading = Reading()
+    nodes = reading.broker.objects["node"]
+    nodes["rabbit@asked",] = {**nodes[NODE,], "name": "rabbit@asked", "os_pid": "7"}
+    reading.broker.answering = "rabbit@asked"
+    reading.until_names()
+    assert reading.scrape(cluster=NODE)
+    assert reading.value("messages") == 7

@@ -36,6 +36,7 @@ from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.source_events import (
     AnswerReceived,
     BrokerEventReceived,
+    BrokerReached,
     ConnectionBlocked,
     EventsDropped,
     PauseDemanded,
@@ -65,6 +66,7 @@ T0 = 1_700_000_000_000_000_000
         RequestSent(),
         ConnectionBlocked(),
         PauseDemanded(5 * MILLISECOND),
+        BrokerReached(),
     ],
     ids=lambda event: type(event).__name__,
 )

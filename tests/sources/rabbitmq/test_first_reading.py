@@ -81,15 +81,15 @@ class Reading:
         while not (isinstance(request, ListingRequest) and request.lean):
             request = self.step()
 
-    def scrape(self) -> bool:
-        """Answer a scrape with the node's metrics. Return whether one was requested."""
+    def scrape(self, node: str = NODE, cluster: str = "shop") -> bool:
+        """Answer a scrape with the metrics of a node. Return whether one was requested."""
         request = self.source.next_scrape(self.now)
         statistics = self.source.statistics
         if request is None or statistics is None:
             return False
         sheet = self.source.sheet_for(request)
         assert isinstance(sheet, NodeSheet)
-        sheet.feed(metrics())
+        sheet.feed(metrics(node, cluster))
         sheet.finish()
         list(sheet.resolve(statistics.names))
         began, self.now = self.now, self.now + MILLISECOND
@@ -111,14 +111,15 @@ class Reading:
         return known.statistics[names.index(element)]
 
 
-def metrics() -> bytes:
+def metrics(node: str, cluster: str) -> bytes:
     lines = ["# TYPE rabbitmq_detailed_queue_messages gauge"]
     lines += [
         f'rabbitmq_detailed_queue_messages{{vhost="/",queue="q{number}"}} {number}'
         for number in range(QUEUES)
     ]
     lines += [f"# TYPE rabbitmq_detailed_queue_{name} counter" for name in COUNTERS]
-    lines += ["# TYPE rabbitmq_identity_info untyped", f'rabbitmq_identity_info{{rabbitmq_node="{NODE}"}} 1']
+    identity = f'rabbitmq_node="{node}",rabbitmq_cluster="{cluster}"'
+    lines += ["# TYPE rabbitmq_identity_info untyped", f"rabbitmq_identity_info{{{identity}}} 1"]
     return "".join(f"{line}\n" for line in lines).encode()
 
 

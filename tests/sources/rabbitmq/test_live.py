@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,14 +17,16 @@ from gateway.clock import SystemClock
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp, LossSuspected
 from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.durable_queue import DurableSubscription
 from gateway.model.observations import SourceState
-from gateway.model.times import HOUR
+from gateway.model.times import HOUR, SECOND
 from gateway.sources.rabbitmq import event_consumer
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, Received
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from tests.components.rabbitmq import ALWAYS_BOUND, VirtualHost, login_refusal, new_virtual_host
 from tests.components.waiting import eventually, until
+from tests.links.ledger import MemoryLedger
 from tests.sources.rabbitmq.watching import (
     OFTEN,
     complaints,
@@ -160,13 +163,20 @@ async def test_a_broker_that_was_killed_and_is_back_is_asked_nothing_that_it_can
 
 
 @pytest.mark.xdist_group("disturbed")
-async def test_a_broker_whose_events_are_connected_again_is_read_at_once(disturbed: PrivateBroker) -> None:
+@pytest.mark.parametrize("is_durable", [False, True], ids=["plain", "durable"])
+async def test_a_broker_whose_events_are_connected_again_is_read_at_once(
+    disturbed: PrivateBroker, *, is_durable: bool
+) -> None:
     """Pauses grow while nothing answers; here the first one is longer than any test.
 
-    So are those of collections that the broker lacks, without which the reading is not complete.
+    So are those of collections that the broker lacks, without which the reading is not complete. What a
+    durable subscription has missed is asked of the management API before its events are taken.
     """
     seldom = replace(OFTEN, first_pause=HOUR, longest_pause=HOUR)
-    async with watch(disturbed, disturbed.administrator, polling=seldom) as watched:
+    queue = f"amqp-gateway.events.test-{secrets.token_hex(4)}"
+    subscription = DurableSubscription(queue, 10_000, 60 * SECOND, MemoryLedger())
+    durable = subscription if is_durable else None
+    async with watch(disturbed, disturbed.administrator, polling=seldom, subscription=durable) as watched:
         await ready(watched)
         await asyncio.to_thread(disturbed.rabbitmqctl, "stop_app")
         await until(lambda: watched.status and watched.status.state is SourceState.DOWN, "down is noticed")
@@ -176,6 +186,8 @@ async def test_a_broker_whose_events_are_connected_again_is_read_at_once(disturb
         await until(lambda: watched.asked["queues"] > before, "it is read")
         assert watched.status is not None
         assert watched.status.state is SourceState.SYNCHRONISING
+    with disturbed.http() as client:
+        client.delete(f"queues/%2F/{queue}")
 
 
 async def test_a_wrong_password_is_said_clearly(rabbitmq: PrivateBroker) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -156,6 +157,43 @@ async def test_metrics_are_what_the_management_api_answers_and_without_them_list
             await reaches(10)
             assert seen == sorted(seen), "a counter does not go backwards"
             assert "listings" not in (watched.status.detail if watched.status else "")
+
+            broker.rabbitmqctl("set_cluster_name", "renamed")
+
+            async def is_renamed() -> bool:
+                return "renamed" in watched.source.cluster_names
+
+            await eventually(is_renamed, "the name in the metrics has the overview read")
+            renamed_at = time.time_ns()
+
+            async def are_read_since() -> bool:
+                return statistics.active and statistics.applied > renamed_at
+
+            await eventually(are_read_since, "metrics with the new name are read")
+            assert "listings" not in (watched.status.detail if watched.status else "")
+
+
+@pytest.mark.prove  # test_another_broker.py: "metrics of another broker are not taken"
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_metrics_of_a_node_of_another_broker_are_no_part_of_sums(
+    rabbitmq_settings: BrokerSettings,
+) -> None:
+    """So is a node that was reset, and whose URL is still configured."""
+    with broker_with_metrics(rabbitmq_settings) as broker, broker_with_metrics(rabbitmq_settings) as other:
+        for one, count in ((broker, 3), (other, 30)):
+            async with await aio_pika.connect(one.amqp_url()) as client:
+                channel = await client.channel()
+                await channel.declare_queue("orders", durable=True)
+                await publish(channel, "orders", count)
+        urls = tuple(f"http://127.0.0.1:{one.ports.prometheus}" for one in (broker, other))
+        async with watch(broker, broker.administrator, metrics=True, prometheus=urls) as watched:
+            await until(watched, f"{other.node_name}, which is no running node of this broker", "it says so")
+
+            async def are_counted() -> bool:
+                return measured(watched).get("orders", {}).get("messagesPublished") == 3
+
+            await eventually(are_counted, "listings count")
+            assert {known.name.parts[0] for known in watched.source.known("protocol")} <= {broker.node_name}
 
 
 @pytest.mark.prove  # test_prometheus_statistics.py: "counters of queues, which RabbitMQ has since 4.0"

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 import pytest
 from hypothesis import given
@@ -31,6 +31,11 @@ Server = Callable[[str], Served]
 """Returns the answer to a target."""
 
 ECHO = "health/checks/protocol-listener"
+
+
+def reencoded(path: str) -> str:
+    """Return a path as Python's library makes it again."""
+    return quote(unquote(path))
 
 
 def rabbitmq(target: str, *, listed: bool = False, hosts: Sequence[str] = ("/",)) -> Served:
@@ -69,7 +74,7 @@ def proved(
         (kept, ""),
         (decoded, "/"),
         (escaped_twice, "/%;?#+ \\&=|\n"),
-        (lambda path: quote(unquote(path)), "/"),
+        (reencoded, "/"),
         (lower_case, "A"),
         (lambda path: path.replace("%25", "%"), "%"),
         # Apache 2.4.71 with AllowEncodedSlashes NoDecode, without nocanon.
@@ -101,6 +106,14 @@ def test_a_name_without_its_bytes_has_no_path() -> None:
     assert PathProof().fault(path_of("queues", "/", "caf\ufffd")) == NOT_SHOWN
     assert PathProof().fault(path_of("queues", "/", ByteName.of(b"caf\xe9"))) == ""
     assert PathProof().fault(path_of("queues", "/", "caf\u00e9")) == ""
+
+
+def test_what_decodes_a_path_may_change_the_bytes_of_a_name_that_is_no_utf8() -> None:
+    """Python's ``quote(unquote(path))`` makes the path of the queue ``caf`` with U+FFFD of it."""
+    proof = proved(reencoded)
+    assert isinstance(proof, PathProof)
+    assert proof.fault(path_of("queues", "shop", ByteName.of(b"caf\xe9"))).endswith("names are no UTF-8")
+    assert proof.fault(path_of("queues", "shop", "caf\u00e9")) == ""
 
 
 def test_a_path_that_arrives_takes_two_requests() -> None:
@@ -246,12 +259,15 @@ def test_any_answers_end_the_proof(body: bytes, status: int) -> None:
     assert found == PathAnswer(status, body) or (isinstance(found, PathProof) and "/" in found.altered)
 
 
-NAMES = st.text(st.characters(codec="utf-8"), max_size=5) | st.sampled_from(
-    ["", ".", "..", "a/b", "A", "%2F"]
+NAMES = (
+    st.text(st.characters(codec="utf-8"), max_size=5)
+    | st.sampled_from(["", ".", "..", "a/b", "A", "%2F"])
+    | st.binary(max_size=5).map(ByteName.of)
 )
+CHANGES = st.sampled_from([kept, decoded, escaped_twice, lower_case, reencoded])
 
 
-@given(st.lists(NAMES, min_size=1, max_size=3), st.sampled_from([kept, decoded, escaped_twice, lower_case]))
+@given(st.lists(NAMES, min_size=1, max_size=3), CHANGES)
 def test_a_request_that_is_sent_arrives_as_it_was_meant(names: list[str], change: PathChange) -> None:
     proof = proved(change)
     assert isinstance(proof, PathProof)
@@ -261,7 +277,8 @@ def test_a_request_that_is_sent_arrives_as_it_was_meant(names: list[str], change
         assert PathProof().fault(target) in {NO_PATH, NOT_SHOWN}
     elif not proof.fault(f"{target}?columns=a/b,%2F"):
         arrived = change(f"/{target}")[1:]
-        assert [unquote(segment) for segment in arrived.split("/")] == ["queues", *names]
+        octets = [one.octets if isinstance(one, ByteName) else one.encode() for one in names]
+        assert [unquote_to_bytes(segment) for segment in arrived.split("/")] == [b"queues", *octets]
         if not takes_proof(target):  # it is the same behind all of them
             assert arrived == target
 

@@ -32,7 +32,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.object_names import PROOF
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
-from gateway.sources.rabbitmq.source_events import AnswerReceived, RequestSent
+from gateway.sources.rabbitmq.source_events import AnswerReceived, BrokerReached, RequestSent
 from tests.hypothesis_profiles import examples
 from tests.sources.rabbitmq.documents import any_json
 from tests.sources.rabbitmq.imitation import World
@@ -386,6 +386,24 @@ def test_a_source_reads_as_soon_as_its_events_are_connected_again() -> None:
     assert str(shop.source.status.state) != str(SourceState.DOWN)
 
 
+def test_an_open_channel_for_events_ends_the_pause_but_not_that_after_a_refused_login() -> None:
+    """What a durable subscription missed can only be asked of a management API that answers."""
+    shop = world()
+    shop.source_does(shop.source.handle(LinkDown("gone"), shop.now))
+    shop.broker.failure = lambda _: Unavailable("connection refused")
+    shop.run(100)
+    assert shop.source.request_at > shop.now + 5 * SECOND, "the next attempt is far"
+    shop.source_does(shop.source.handle(BrokerReached(), shop.now))
+    assert shop.source.request_at <= shop.now
+    shop.broker.failure = lambda _: Refused(login=True, reason="Login failed")
+    shop.run(100)
+    assert "refuses user" in shop.source.status.detail
+    next_attempt = shop.source.request_at
+    assert next_attempt > shop.now + 5 * SECOND
+    shop.source_does(shop.source.handle(BrokerReached(), shop.now))
+    assert shop.source.request_at == next_attempt
+
+
 def test_what_a_broker_does_not_have_delays_no_reading_after_a_short_time_without_answers() -> None:
     """A collection that it lacks is asked for again then, although that was done less than 30 s before."""
 
@@ -466,6 +484,17 @@ def test_a_pause_that_is_demanded_for_one_class_alone_does_not_keep_others_from_
     )
     shop.run(60)
     assert shop.names("queue") == ["//orders"]
+    status = shop.source.status
+    reason = "the management API, or a proxy in front of it, demands a pause (status 429)"
+    assert status.state is SourceState.DEGRADED
+    assert status.detail.startswith(f"exchanges are not shown: {reason}")
+    states = [one for one in shop.observed if isinstance(one, SourceStateSeen)]
+    assert [(one.class_name, one.reason) for one in states[-1].not_readable] == [
+        ("rabbitmq:exchange", reason)
+    ]
+    shop.broker.failure = lambda _: None
+    shop.run(120)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
 
 
 @pytest.mark.parametrize(
@@ -543,9 +572,29 @@ def test_an_overview_that_always_fails_ends_nothing_else() -> None:
         Broken("status 500") if isinstance(request, OverviewRequest) else None
     )
     shop.run(30)
-    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.DEGRADED
     assert "the overview (status 500)" in shop.source.status.detail
     assert shop.names("node")
+
+
+def test_an_overview_that_fails_later_is_an_alarm_and_makes_what_only_it_shows_stale() -> None:
+    """The listeners of a node are in the overview alone."""
+    shop = world()
+    shop.run(20)
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if isinstance(request, OverviewRequest) else None
+    )
+    shop.run(70)
+    states = [one for one in shop.observed if isinstance(one, SourceStateSeen)]
+    assert states[-1].state is SourceState.DEGRADED
+    assert [(one.class_name, one.reason) for one in states[-1].not_readable] == [("overview", "status 500")]
+    shop.run(180)
+    assert "listeners of nodes: stale, because not read in time" in shop.source.status.detail
+    shop.broker.failure = lambda _: None
+    shop.run(70)
+    states = [one for one in shop.observed if isinstance(one, SourceStateSeen)]
+    assert (states[-1].state, states[-1].not_readable) == (SourceState.SYNCHRONISED, ())
+    assert shop.source.status.detail == ""
 
 
 def test_a_broker_of_which_nothing_can_be_read_is_stale() -> None:

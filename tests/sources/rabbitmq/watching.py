@@ -19,6 +19,7 @@ from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.session import Effect, LinkUp
 from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.durable_queue import DurableSubscription
 from gateway.links.session_driver import MessageDriver, SessionDriver
 from gateway.model.observations import (
     TRUSTED,
@@ -269,12 +270,14 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
     prometheus: tuple[str, ...] = (),
     polling: PollingConfig | None = None,
     management: str = "",
+    subscription: DurableSubscription | None = None,
 ) -> AsyncIterator[Watch]:
     """Provide a source that reads ``broker`` as ``user`` and changes it as ``writer``, during the context.
 
     With ``by_am2``, an agent publishes it, and a console watches it. With ``metrics``, it reads metrics, too,
     from the URLs ``prometheus``, if the broker does not name their listeners. ``polling``: the intervals of
     its listings, if other than `OFTEN`. ``management``: the URL of its management API, if behind a proxy.
+    ``subscription``: a durable one to its events.
     """
     clock = SystemClock()
     secret = SecretStr(password or user.password)
@@ -311,6 +314,7 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
             perform,
             clock,
             events=amqp if events else None,
+            subscription=subscription,
             on_status=watched.statuses.append,
             writer=changes,
             scraper=scraper,
