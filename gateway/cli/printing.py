@@ -25,7 +25,7 @@ def say(lines: Iterable[str]) -> None:
 
 
 def say_json(document: Document | list[Document]) -> None:
-    """Print one document on one line; what does not print, or the encoding of the output lacks, is escaped."""
+    """Print one document on one line; what does not print, or has no code in the output, is escaped."""
     click.echo(printable_json(json.dumps(document, ensure_ascii=False), sys.stdout.encoding))
 
 

@@ -108,7 +108,7 @@ def test_json_is_json_in_every_encoding(tmp_path: Path, encoding: str) -> None:
 
     path = f"orders/rabbitmq:queue/{name}"
     assert json.loads(ran("role", "explain", "jmx:x", "read:messages", path, "--json"))["object"] == path
-    query = f"SELECT '{values}' AS \"values\" FROM log"
+    query = f"SELECT '{values}' AS \"values\" FROM log"  # noqa: S608  ours
     _, (cell,) = csv.reader(
         ran("log", "query", "--folder", str(tmp_path / "log"), "--csv", query).splitlines()
     )
