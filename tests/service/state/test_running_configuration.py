@@ -69,10 +69,11 @@ def test_an_edited_file_does_not_count_while_the_gateway_runs(site: Site, text: 
 
 
 @pytest.mark.parametrize(
-    "text", ["", None, "version: 1\nsnpm: {}\nstate: {\n  folder: st,\n}\n", "state:\n# here\n  folder: st\n"]
+    "text",
+    ["", None, "version: 1\nsnpm: {}\nstate: {\n  folder: st,\n}\n", "state:\n# here\n  folder: st\n"],
 )
 def test_the_state_of_an_edited_file_is_found(site: Site, text: str | None) -> None:
-    """Also of a file that is empty, or missing, for a moment: the state beside it notes its gateway's file."""
+    """Also of a file that is empty or missing for a moment: the state beside it notes its gateway's file."""
     site.state.path.rename(site.folder / "st")
     site.configure(state={"folder": "st"})
     loaded, state = load_configuration(site.configuration), StateFolder(site.folder / "st")
