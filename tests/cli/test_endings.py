@@ -20,9 +20,20 @@ from tests.components.scripted_operations import ScriptedOperations
 from tests.components.waiting import DEADLINE
 from tests.eventlog.logs import segment
 
+QUERY = ["log", "query", "SELECT * FROM log"]
 
-@pytest.mark.parametrize("words", [["version"], ["mib", "path"], ["state", "show"]])
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["version"], ["mib", "path"], ["state", "show"], ["role", "list", "--json"], ["log", "tail"]),
+        *(QUERY, [*QUERY, "--csv"], [*QUERY, "--json"]),
+    ],
+    ids=" ".join,
+)
 def test_who_is_not_read_ends_quietly(site: Site, words: list[str]) -> None:
+    record = LogRecord(kind=RecordKind.GAP, ingest_ts="2026-11-20T08:00:01.000000Z")
+    segment(site.state.path / "log", 1, [record])
     reading, writing = os.pipe()
     os.close(reading)
     try:
