@@ -236,6 +236,20 @@ def test_what_root_writes_into_the_state_of_another_user_is_that_users(shared: P
 
 
 @for_root
+def test_keys_that_root_hands_into_a_folder_are_its_owners(shared: Path) -> None:
+    made, folder = shared / "made", shared / "keys"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, OTHER, OTHER)
+    assert amqp_gateway("keys", "gen", "office", "--folder", made).code is ExitCode.OK
+    output = folder / "office.private.jwks"
+    export = ("keys", "export", "office", "--folder", made, "--private", "--output")
+    assert amqp_gateway(*export, output).code is ExitCode.OK
+    assert (output.stat().st_uid, output.stat().st_mode & 0o777) == (OTHER, 0o600)
+    refused = amqp_gateway(*export, folder / "missing" / "office.private.jwks")
+    assert (refused.code, "cannot be written: No such file" in refused.errors) == (ExitCode.FAILED, True)
+
+
+@for_root
 def test_root_runs_no_gateway_on_the_state_of_another_user(shared: Path) -> None:
     site = given_away(shared)
     before = sorted(site.state.path.rglob("*"))
