@@ -59,13 +59,17 @@ def test_the_sample_that_the_others_vary_is_right() -> None:
             "3: metrics.listen: has the port of jmx.listen, at the same address: take another",
         ),
         (  # Java listens at all addresses of both families then.
-            "version: 1\njmx: {enabled: true, listen: '[::]:7', hostname: gw, allow_plain_text: true}\n"
-            "metrics: {enabled: true, listen: '127.0.0.1:7'}\n",
+            (
+                "version: 1\njmx: {enabled: true, listen: '[::]:7', hostname: g, allow_plain_text: true}\n"
+                "metrics: {enabled: true, listen: '127.0.0.1:7'}\n"
+            ),
             "3: metrics.listen: has the port of jmx.listen, at the same address: take another",
         ),
         (
-            "version: 1\njmx: {enabled: true, listen: '0.0.0.0:7', hostname: gw, allow_plain_text: true}\n"
-            "metrics: {enabled: true, listen: '[::1]:7'}\n",
+            (
+                "version: 1\njmx: {enabled: true, listen: '0.0.0.0:7', hostname: g, allow_plain_text: true}\n"
+                "metrics: {enabled: true, listen: '[::1]:7'}\n"
+            ),
             "3: metrics.listen: has the port of jmx.listen, at the same address: take another",
         ),
         ("version: 1\nsnpm: {}\n", "2: snpm: unknown key"),
