@@ -188,17 +188,16 @@ def java_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
         yield Finding("java", Level.GOOD, f"{java}, version {match[1]}")
 
 
+_LISTENERS: Final = {"snmp": "SNMP", "jmx": "JMX", "metrics": "metrics"}
+
+
 def port_findings(loaded: LoadedConfiguration, *, is_running: bool) -> Iterator[Finding]:
     """Yield findings about addresses of listeners: free or taken, and whether the network reaches them."""
-    settings = loaded.settings
-    listeners: list[tuple[str, tuple[str, int], socket.SocketKind]] = []
-    if settings.snmp.enabled:
-        listeners += [("SNMP", address, socket.SOCK_DGRAM) for address in settings.snmp.listen]
-    if settings.jmx.enabled:
-        listeners.append(("JMX", settings.jmx.listen, socket.SOCK_STREAM))
-    if settings.metrics.enabled:
-        listeners.append(("metrics", settings.metrics.listen, socket.SOCK_STREAM))
-    for what, (host, port), kind in listeners:
+    for place, protocol, (host, port) in loaded.settings.listeners:
+        if place[0] == "agents":
+            continue  # they are processes of their own
+        what = _LISTENERS.get(place[0]) or f"AMI source {place[1]}"
+        kind = socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM
         yield _port(what, host, port, kind, is_running=is_running)
         if not host.startswith(_LOOPBACK):
             advice = "let a firewall decide who reaches it, or listen on 127.0.0.1"
