@@ -7,10 +7,10 @@ import os
 
 import pytest
 
+from gateway.analytics.coverage import Period
 from gateway.analytics.reports import layout
 from gateway.analytics.reports.answers import (
     Form,
-    Period,
     Report,
     Series,
     Value,

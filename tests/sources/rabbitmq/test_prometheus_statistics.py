@@ -375,7 +375,7 @@ def test_no_login_leaves_this_machine_in_plain_text_because_a_broker_names_an_ad
     protocol: str, address: str, management: str, url: str
 ) -> None:
     """Where the management API is read on this machine, as through a tunnel, no line warns of plain text."""
-    found = {"protocol": protocol, "ip_address": address, "port": 15692}
+    found: dict[str, Json] = {"protocol": protocol, "ip_address": address, "port": 15692}
     assert listener_url(found, "rabbit@a", management, has_login=True) == url
 
 

@@ -196,7 +196,7 @@ def port_findings(loaded: LoadedConfiguration, *, is_running: bool) -> Iterator[
     for place, protocol, (host, port) in loaded.settings.listeners:
         if place[0] == "agents":
             continue  # they are processes of their own
-        what = _LISTENERS.get(place[0]) or f"AMI source {place[1]}"
+        what = _LISTENERS.get(str(place[0])) or f"AMI source {place[1]}"
         kind = socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM
         yield _port(what, host, port, kind, is_running=is_running)
         if not host.startswith(_LOOPBACK):
