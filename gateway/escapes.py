@@ -83,13 +83,23 @@ def _ansi_escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004  ASCII, and the first plane
 
 
-def printable_json(text: str) -> str:
-    """Return JSON of the same meaning that prints: white space is spaces, the rest is escaped."""
-    if text.isprintable():
-        return text
-    return "".join(
-        one if one.isprintable() else " " if one in "\t\n\r" else json.dumps(one)[1:-1] for one in text
-    )
+def printable_json(text: str, encoding: str | None = None) -> str:
+    """Return JSON of the same meaning that prints: white space is spaces, the rest is escaped.
+
+    Args:
+        text: the JSON.
+        encoding: of where it goes, if that may be another than UTF-8; what it lacks is escaped, too.
+    """
+    if not text.isprintable():
+        text = "".join(
+            one if one.isprintable() else " " if one in "\t\n\r" else json.dumps(one)[1:-1] for one in text
+        )
+    if encoding is not None:
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError:
+            return "".join(one if one.isascii() else json.dumps(one)[1:-1] for one in text)
+    return text
 
 
 def without_part(text: str) -> str:

@@ -93,12 +93,13 @@ def owner_for_root(path: Path) -> tuple[int, ...]:
 
 
 def is_writable_by_group(path: Path) -> bool:
-    """Return whether a group other than root's may write a file or folder."""
+    """Return whether a group other than root's may write a file, or replace files of others in a folder."""
     try:
         status = path.stat()
     except OSError:
         return False
-    return bool(status.st_mode & stat.S_IWGRP) and status.st_gid != _ROOT
+    keeps_files = stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)
+    return bool(status.st_mode & stat.S_IWGRP) and status.st_gid != _ROOT and not keeps_files
 
 
 @contextmanager

@@ -80,6 +80,8 @@ def test_a_cell_of_csv_is_no_formula(text: str, cell: str) -> None:
 
 def test_json_means_the_same() -> None:
     assert printable_json('{\n"a": "\u202e\\n\x9b"}') == r'{ "a": "\u202e\n\u009b"}'
+    assert printable_json('"é😀"', "latin-1") == r'"\u00e9\ud83d\ude00"'
+    assert printable_json('"é"', "latin-1") == '"é"'
 
 
 def test_a_run_of_backslashes_takes_linear_time() -> None:

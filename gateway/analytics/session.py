@@ -85,6 +85,9 @@ _ALWAYS: Final = {
     ),
     # Tables hold what was published, and nothing else that a reader of all files would meet.
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # Tables have names and texts of the log, whose files other users cannot read either. The umask of the
+    # process does not count: Hadoop sets each mode.
+    "spark.hadoop.fs.permissions.umask-mode": "027",
     # Workers that run Python look for no module in their current folder, which others may write.
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }

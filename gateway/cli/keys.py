@@ -15,6 +15,7 @@ import click
 from gateway.cli.options import OUTPUT_FILE, config_option, duration, loaded
 from gateway.config.protection import KEY_FOLDER
 from gateway.durable_files import PRIVATE, PUBLIC, write_durably
+from gateway.file_owners import as_owner
 from gateway.model.times import SECOND
 from gateway.protection.key_files import NAME, KeyFolder
 from gateway.protection.keys import (
@@ -120,7 +121,11 @@ def export(
         if output is None:
             click.echo(text, nl=False)
             return
-        write_durably(output, text, PRIVATE if private else PUBLIC)
+        try:
+            with as_owner(output.parent):
+                write_durably(output, text, PRIVATE if private else PUBLIC)
+        except OSError as error:
+            raise CommandError(ExitCode.FAILED, f"{output}: cannot be written: {error.strerror}") from error
     click.echo(f"{output}: {'private' if private else 'public'} keys of {name}")
 
 

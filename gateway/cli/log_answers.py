@@ -40,8 +40,9 @@ def show_json(answer: Answer, limit: int, *, as_lines: bool) -> None:
 
 
 def print_json(line: bytes) -> None:
-    """Print a line of JSON; on a terminal every character that does not print is escaped, as JSON escapes."""
-    click.echo(printable_json(line.decode("utf-8", "replace")) if sys.stdout.isatty() else line)
+    """Print a line of JSON, in UTF-8; on a terminal what does not print there is escaped, as JSON escapes."""
+    is_terminal = sys.stdout.isatty()
+    click.echo(printable_json(line.decode("utf-8", "replace"), sys.stdout.encoding) if is_terminal else line)
 
 
 def show_csv(answer: Answer, limit: int) -> None:
@@ -91,7 +92,9 @@ def show_table(answer: Answer, limit: int, *, of_records: bool) -> None:
 
 def _texts(columns: Sequence[str], row: Row) -> list[str]:
     return [
-        printable_json(text_of_value(value)) if is_json(name, value) else escaped(text_of_value(value))
+        printable_json(text_of_value(value), sys.stdout.encoding)
+        if is_json(name, value)
+        else escaped(text_of_value(value))
         for name, value in zip(columns, row, strict=True)
     ]
 

@@ -25,8 +25,8 @@ def say(lines: Iterable[str]) -> None:
 
 
 def say_json(document: Document | list[Document]) -> None:
-    """Print one document on one line, with escapes for characters that are not printable."""
-    click.echo(printable_json(json.dumps(document, ensure_ascii=False)))
+    """Print one document on one line; what does not print, or has no code in the output, is escaped."""
+    click.echo(printable_json(json.dumps(document, ensure_ascii=False), sys.stdout.encoding))
 
 
 @contextlib.contextmanager

@@ -285,12 +285,17 @@ class CaptureSettings(StrictModel):
 _AS_IT_IS: Final[LiteralString] = "{text}"
 
 
+_EVERY: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  compared, not listened on
+_ALL: Final = "*"
+"""All addresses of both families, where Java listens: `jmx.listen` with either ``0.0.0.0`` or ``::``."""
+
+
 def _overlap(one: tuple[str, int], other: tuple[str, int]) -> bool:
     """Return whether two listeners want the same port; ``0.0.0.0`` and ``::`` are all of a family."""
     hosts = {one[0], other[0]}
-    every = any(host in {"0.0.0.0", "::"} for host in hosts)  # noqa: S104  compared, not listened on
+    every = any(host in _EVERY for host in hosts)
     family = {":" in host for host in hosts}
-    return one[1] == other[1] and len(family) == 1 and (every or len(hosts) == 1)
+    return one[1] == other[1] and (_ALL in hosts or len(hosts) == 1 or (every and len(family) == 1))
 
 
 def _check(problems: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
@@ -389,7 +394,10 @@ class Configuration(StrictModel):
 
     def _shared_ports(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield the keys of each listener whose port an earlier one has, and what is wrong."""
-        listeners = self.listeners
+        listeners = [
+            (place, protocol, (_ALL if place[0] == "jmx" and host in _EVERY else host, port))
+            for place, protocol, (host, port) in self.listeners
+        ]
         for number, (place, protocol, address) in enumerate(listeners):
             for earlier, same, taken in listeners[:number]:
                 if protocol == same and _overlap(address, taken):

@@ -80,6 +80,14 @@ def _of_rabbitmq(settings: RabbitMqSettings, key: str) -> Iterator[PlainText]:
     yield from _of_urls(settings.management, f"{key}.management")
     if settings.events is not None:
         yield from _of_urls(settings.events.url, f"{key}.events.url")
+    if settings.prometheus == "auto" and settings.prometheus_login is not None:
+        for url in settings.management:
+            if not _is_protected(url):
+                text = (
+                    f"{url}: the network can read the login for metrics on the way to each node of the broker"
+                )
+                advice = "serve API and metrics by TLS, or write the URLs of the metrics under prometheus"
+                yield PlainText(f"{key}.prometheus_login", text, advice)
     if not isinstance(settings.prometheus, str):
         for url in settings.prometheus:
             if not _is_protected(url):

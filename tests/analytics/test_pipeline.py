@@ -139,6 +139,7 @@ def test_a_stream_that_was_stopped_goes_on_and_files_that_come_again_or_late_add
     assert publish(spark, log, output) == []
     assert foreign_counts(output) == batch_counts(spark, log)
     assert sums(output) == [(name(number), 2**63 + number) for number in range(3)]
+    assert [path for path in (output, *output.rglob("*")) if path.stat().st_mode & 0o027] == []
 
 
 @pytest.mark.prove

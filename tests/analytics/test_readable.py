@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 
 import pytest
 
-from gateway.analytics.reports.answers import Form, Value, cut, duration, readable, rounded, short
+from gateway.analytics.coverage import Period
+from gateway.analytics.reports import layout
+from gateway.analytics.reports.answers import (
+    Form,
+    Report,
+    Series,
+    Value,
+    cut,
+    duration,
+    readable,
+    rounded,
+    short,
+)
 
 
 @pytest.mark.parametrize(
@@ -85,3 +98,14 @@ def test_numbers_for_a_glance(value: float, text: str) -> None:
 def test_a_name_keeps_both_its_ends_and_a_sentence_its_beginning(text: str, length: int, shown: str) -> None:
     assert cut(text, length) == shown
     assert len(cut(text, length)) <= length
+
+
+def test_a_reader_that_leaves_is_the_commands_matter() -> None:
+    """Which ends with 141, as others do: rich would end it with 1."""
+    period = Period(dt.datetime(2026, 11, 20, tzinfo=dt.UTC), dt.datetime(2026, 11, 21, tzinfo=dt.UTC))
+    series = Series(period, 60, (), (), (), ())
+    contents: dict[str, Value] = dict.fromkeys(("records", "objects", "event", "create", "delete", "gap"), 0)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with pytest.raises(BrokenPipeError), os.fdopen(writing, "w", encoding="utf-8") as output:
+        layout.show(Report("log", period, contents, (), series), output)

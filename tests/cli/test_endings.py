@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import signal
 import subprocess
@@ -13,14 +15,25 @@ import pytest
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.test_answers import TILL, core, end, ran, start
-from tests.components.command_line import COMMAND, Site, amqp_gateway, environment
+from tests.components.command_line import COMMAND, Site, amqp_gateway, environment, new_site
 from tests.components.scripted_operations import ScriptedOperations
 from tests.components.waiting import DEADLINE
 from tests.eventlog.logs import segment
 
+QUERY = ["log", "query", "SELECT * FROM log"]
 
-@pytest.mark.parametrize("words", [["version"], ["mib", "path"], ["state", "show"]])
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["version"], ["mib", "path"], ["state", "show"], ["role", "list", "--json"], ["log", "tail"]),
+        *(QUERY, [*QUERY, "--csv"], [*QUERY, "--json"]),
+    ],
+    ids=" ".join,
+)
 def test_who_is_not_read_ends_quietly(site: Site, words: list[str]) -> None:
+    record = LogRecord(kind=RecordKind.GAP, ingest_ts="2026-11-20T08:00:01.000000Z")
+    segment(site.state.path / "log", 1, [record])
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -86,6 +99,31 @@ def test_an_encoding_without_a_character_ends_no_command(tmp_path: Path) -> None
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == b"object_name\n" + rb"\xe9\x1b\u20ac" + b"\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_is_json_in_every_encoding(tmp_path: Path, encoding: str) -> None:
+    """Those who read JSON know its own escapes, and not those of texts for people."""
+    name, values = "é\x1b€\U0001f600", '{"é€\U0001f600": 1}'
+    segment(tmp_path / "log", 1, [LogRecord(kind=RecordKind.GAP, ingest_ts="2026-11-20T08:00:01.000000Z")])
+    site = new_site(tmp_path)
+
+    def ran(*words: str) -> str:
+        return subprocess.run(  # noqa: S603  our own command
+            [*COMMAND, *words],
+            env=environment(PYTHONIOENCODING=encoding, AMQP_GATEWAY_CONFIG=str(site.configuration)),
+            stdout=subprocess.PIPE,
+            timeout=DEADLINE,
+            check=False,
+        ).stdout.decode(encoding)
+
+    path = f"orders/rabbitmq:queue/{name}"
+    assert json.loads(ran("role", "explain", "jmx:x", "read:messages", path, "--json"))["object"] == path
+    query = f"SELECT '{values}' AS \"values\" FROM log"  # noqa: S608  ours
+    _, (cell,) = csv.reader(
+        ran("log", "query", "--folder", str(tmp_path / "log"), "--csv", query).splitlines()
+    )
+    assert json.loads(cell) == json.loads(values)
 
 
 async def test_ctrl_c_ends_a_watch_as_it_ends_other_commands(site: Site) -> None:

@@ -236,6 +236,20 @@ def test_what_root_writes_into_the_state_of_another_user_is_that_users(shared: P
 
 
 @for_root
+def test_keys_that_root_hands_into_a_folder_are_its_owners(shared: Path) -> None:
+    made, folder = shared / "made", shared / "keys"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, OTHER, OTHER)
+    assert amqp_gateway("keys", "gen", "office", "--folder", made).code is ExitCode.OK
+    output = folder / "office.private.jwks"
+    export = ("keys", "export", "office", "--folder", made, "--private", "--output")
+    assert amqp_gateway(*export, output).code is ExitCode.OK
+    assert (output.stat().st_uid, output.stat().st_mode & 0o777) == (OTHER, 0o600)
+    refused = amqp_gateway(*export, folder / "missing" / "office.private.jwks")
+    assert (refused.code, "cannot be written: No such file" in refused.errors) == (ExitCode.FAILED, True)
+
+
+@for_root
 def test_root_runs_no_gateway_on_the_state_of_another_user(shared: Path) -> None:
     site = given_away(shared)
     before = sorted(site.state.path.rglob("*"))
@@ -304,6 +318,54 @@ def test_secrets_that_others_read_are_reported(tmp_path: Path) -> None:
     assert f"chmod 600 {tmp_path / secret['file']}" in "".join(found[-1].lines())
     if os.geteuid() == 0:
         assert f"{site.configuration}: can be written by its group" in "".join(found[0].lines())
+
+
+@for_root
+def test_folders_in_which_a_group_can_replace_what_is_trusted_are_reported(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    folders = [tmp_path / name for name in ("passwords", "tls", "rings", "log")]
+    for folder in folders:
+        folder.mkdir()
+        folder.chmod(0o770)
+        os.chown(folder, -1, OTHER)
+    secret, ring = tmp_path / "passwords" / "community", tmp_path / "rings" / "field.public.jwks"
+    for file in (secret, ring, tmp_path / "tls" / "key"):
+        file.write_text("x")
+        file.chmod(0o600)
+    ring.chmod(0o660)
+    os.chown(ring, -1, OTHER)
+    amqp = {"url": "amqp://127.0.0.1:1", "user": "gateway", "password": {"file": "passwords/community"}}
+    protected = {"keys": "rings", "sign_as": "office", "encrypt_for": "field", "trusted": ["field"]}
+    site.configure(
+        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "community": {"file": "passwords/community"}},
+        metrics={"tls": {"certificate": "tls/certificate", "key": "tls/key"}},
+        log={"folder": "log"},
+        sources={"broker": {"kind": "qmf", "trust_anyone": True, "amqp": amqp, "protected": protected}},
+    )
+    found = list(file_findings(load_configuration(site.configuration)))
+    assert {one.advice for one in found} == {f"chmod g-w {each}" for each in (*folders, ring)}
+    for folder in folders:
+        folder.chmod(0o1770)  # no other can replace a file, as in /tmp
+    found = list(file_findings(load_configuration(site.configuration)))
+    assert {one.advice for one in found} == {f"chmod g-w {ring}"}
+
+
+@for_root
+def test_secrets_that_a_user_cannot_look_at_end_no_look_at_others(shared: Path) -> None:
+    site, hidden = new_site(shared), shared / "hidden"
+    hidden.mkdir(mode=0o700)
+    (hidden / "community").write_text("of the community")
+    read = site.secret("of the broker")
+    (shared / read["file"]).chmod(0o644)
+    source = {"kind": "rabbitmq", "management": "http://127.0.0.1:1", "user": "gateway", "password": read}
+    snmp = {"listen": [f"127.0.0.1:{site.snmp_port}"], "community": {"file": "hidden/community"}}
+    site.configure(snmp=snmp, sources={"orders": source})
+    loaded, mine = load_configuration(site.configuration), shared / "mine"
+    mine.mkdir()
+    os.chown(mine, OTHER, OTHER)
+    with as_owner(mine):
+        found = list(file_findings(loaded))
+    assert [one.subject for one in found] == ["sources.orders.password"]
 
 
 def test_a_file_for_keys_of_tls_that_others_read_is_reported(

@@ -58,6 +58,20 @@ def test_the_sample_that_the_others_vary_is_right() -> None:
             "version: 1\njmx: {enabled: true}\nmetrics: {enabled: true, listen: '0.0.0.0:9990'}\n",
             "3: metrics.listen: has the port of jmx.listen, at the same address: take another",
         ),
+        (  # Java listens at all addresses of both families then.
+            (
+                "version: 1\njmx: {enabled: true, listen: '[::]:7', hostname: g, allow_plain_text: true}\n"
+                "metrics: {enabled: true, listen: '127.0.0.1:7'}\n"
+            ),
+            "3: metrics.listen: has the port of jmx.listen, at the same address: take another",
+        ),
+        (
+            (
+                "version: 1\njmx: {enabled: true, listen: '0.0.0.0:7', hostname: g, allow_plain_text: true}\n"
+                "metrics: {enabled: true, listen: '[::1]:7'}\n"
+            ),
+            "3: metrics.listen: has the port of jmx.listen, at the same address: take another",
+        ),
         ("version: 1\nsnpm: {}\n", "2: snpm: unknown key"),
         (RABBITMQ + "    interfal: 5s\n", "8: sources.orders.interfal: unknown key"),
         ("version: 1\nsite: A\nsite: B\n", "3: the key 'site' stands here for the second time"),

@@ -53,6 +53,11 @@ def found(settings: dict[str, Any]) -> list[str]:
         (rabbitmq(management=["https://a.example", "http://b.example"]), ["sources.orders.management"]),
         (rabbitmq(events={"url": "amqp://rabbit.example"}), ["sources.orders.events.url"]),
         (rabbitmq(prometheus=["http://rabbit.example:15692"]), ["sources.orders.prometheus"]),
+        (
+            rabbitmq(management="http://rabbit.example:15672", prometheus_login="source"),
+            ["sources.orders.management", "sources.orders.prometheus_login"],
+        ),
+        (rabbitmq(prometheus_login="source"), []),
         (rabbitmq(password=None, oauth=issued("https://id.example/token")), []),
         (
             rabbitmq(password=None, oauth=issued("http://id.example/token")),

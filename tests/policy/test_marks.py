@@ -28,6 +28,9 @@ _IDENTIFYING: Final = re.compile(
 _TEXTS: Final = frozenset({ValueType.STRING, ValueType.MAP, ValueType.LIST, ValueType.BYTES, None})
 """Types that have room for a name; ``None`` is any type."""
 
+_AT_A_VALUE: Final = re.compile(r"(?:at|with) (-?[0-9]+)\b")
+"""The beginning of what a setting leads to at one value only."""
+
 SHOWN: Final = {
     # The broker that is monitored, and its machine.
     "rabbitmq:node.name",
@@ -114,6 +117,18 @@ def _identifies(name: str, label: str | None, description: str | None) -> bool:
 
 def test_what_names_an_address_a_host_a_user_or_a_client_is_private_or_a_decision() -> None:
     assert set(_identifying(dict(shipped_mappings()))) == SHOWN
+
+
+def test_what_is_dangerous_at_a_value_names_that_value() -> None:
+    """Else the outcome of every setting says what that one value leads to."""
+    lacking = [
+        f"{package}:{name}.{element}"
+        for package, mapping in shipped_mappings().items()
+        for name, rule in mapping.classes.items()
+        for element, known in {**rule.properties, **rule.statistics}.items()
+        if (found := _AT_A_VALUE.match(known.dangerous)) and int(found[1]) not in known.dangerous_at
+    ]
+    assert lacking == []
 
 
 def test_a_second_element_or_argument_of_a_private_name_is_private() -> None:

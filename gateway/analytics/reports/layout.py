@@ -284,6 +284,13 @@ def show(report: Report, file: IO[str], most_rows: int = 20) -> None:
     console = Console(file=file, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console = Console(file=file, highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)
+    with console.capture() as captured:
+        _show(console, report, most_rows)
+    # By lines: the console would end the command itself where its reader has ended.
+    file.writelines(captured.get().splitlines(keepends=True))
+
+
+def _show(console: Console, report: Report, most_rows: int) -> None:
     period, contents = report.period, report.contents
     console.print(Text(f"Event log {readable(report.log)}", "bold"))
     # soft_wrap, here and below: in a pipe a sentence stays one line.

@@ -17,7 +17,8 @@ from gateway.feed.records import ObjectRecord
 from gateway.feed.values import ObjectLink
 from gateway.file_owners import reason_of
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
-from gateway.model.stable_names import joined
+from gateway.model.stable_names import escaped as escaped_part
+from gateway.model.stable_names import joined, parts
 from gateway.service.diagnostics.cleared_log import ClearedLog
 from gateway.service.diagnostics.published_names import PublishedNames, by_published_name
 from gateway.service.diagnostics.snmp_meaning import SnmpMeaning
@@ -349,16 +350,24 @@ def _argument(argument: Document) -> str:
 MAX_RECORDS: Final = 20
 _NAMING: Final = ("event_id", "operation_id", "object_id", "native_id", "object_name", "event")
 
+_LEAF: Final = """
+    (ends_with(concat('|', object_name), $tail) OR contains(concat('|', object_name), $tail || '#'))
+"""
 # The last of each object; every event and each state of an operation.
 _QUERY: Final = f"""
     SELECT * FROM {TABLE}
     WHERE event_id = $name OR operation_id = $name OR native_id = $name OR object_name = $name
-       OR event = $name OR object_id IN ($name, $object_id)
+       OR $name IN (event, concat(package, ':', event)) OR object_id IN ($name, $object_id)
+       OR ($source = '' AND {_LEAF})
        OR (source = $source AND class = $class AND package LIKE $package
-           AND $object_name IN (object_name, CAST("row" AS VARCHAR)))
-       OR (kind = 'source' AND source = $name) OR (kind = 'schema' AND concat(package, ':', class) = $name)
+           AND ($object_name IN (object_name, CAST("row" AS VARCHAR)) OR {_LEAF}))
+       OR (kind = 'source' AND source = $name)
+       OR (kind = 'schema' AND $name IN (class, concat(package, ':', class)))
     QUALIFY kind IN ('event', 'operation')
-         OR row_number() OVER (PARTITION BY object_id ORDER BY ingest_ts DESC, seq DESC) = 1
+         OR row_number() OVER (
+             PARTITION BY coalesce(object_id, concat_ws('/', kind, package, class, event, source))
+             ORDER BY ingest_ts DESC, seq DESC
+         ) = 1
     ORDER BY ingest_ts DESC
     LIMIT {MAX_RECORDS}
 """  # noqa: S608  nothing in it is from outside
@@ -373,7 +382,7 @@ class LoggedName:
         source: with the next three the name of an object, of a path or an ObjectName.
         package: of its class; empty for any.
         class_name: its class, without the package.
-        object_name: its stable name.
+        object_name: its stable name, or its leaf name, the last part of it.
     """
 
     object_id: str = ""
@@ -391,20 +400,26 @@ class LoggedName:
             "class": self.class_name,
             "package": self.package or "%",
             "object_name": self.object_name,
+            "tail": f"|{escaped_part(self.object_name or name)}",
         }
 
     def is_of(self, row: Mapping[str, object], name: str) -> bool:
-        """Return whether a row is still named, after parts of it were left out."""
+        """Return whether a row is named, also after parts of it were left out."""
         if {name, self.object_id} & {row.get(field) for field in _NAMING}:
             return True
-        key = f"{row.get('package')}:{row.get('class')}"
-        if name in ((row.get("source"),) if row.get("kind") == "source" else (key,)):
-            return row.get("kind") in {"source", "schema"}
-        own = {row.get("object_name"), str(row.get("row"))}
-        return (row.get("source"), row.get("class")) == (
-            self.source,
-            self.class_name,
-        ) and self.object_name in own
+        kind, package, class_name = row.get("kind"), row.get("package"), row.get("class")
+        if kind == "source":
+            return name == row.get("source")
+        if name == f"{package}:{row.get('event')}":
+            return True
+        if kind == "schema":
+            return name in {class_name, f"{package}:{class_name}"}
+        whole = row.get("object_name")
+        leaf = None if whole is None else parts(str(whole))[-1]
+        if not self.source:
+            return name == leaf
+        is_of_class = (row.get("source"), class_name) == (self.source, self.class_name)
+        return is_of_class and self.object_name in {whole, str(row.get("row")), leaf}
 
 
 def logged_name(names: PublishedNames | None, sources: Mapping[int, str], text: str) -> LoggedName:
@@ -460,8 +475,8 @@ def logged_meanings(
         with ask(folder, _QUERY, meant.parameters(name)) as answer:
             rows = [json.loads(line_of_row(answer.columns, row)) for row in answer.rows]
         if cleared is not None:
-            seen = [read for row in rows if (read := cleared.read(row)) is not None]
-            rows = [row for row in seen if meant.is_of(row, name)]
+            rows = [read for row in rows if (read := cleared.read(row)) is not None]
+        rows = [row for row in rows if meant.is_of(row, name)]
     except (QueryError, LogReadError) as error:
         raise CommandError(ExitCode.STATE, f"the event log cannot be asked: {error}") from error
     except OSError as error:

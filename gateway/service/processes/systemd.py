@@ -128,13 +128,10 @@ def _gateway_unit(loaded: LoadedConfiguration) -> str:
     configured = loaded.configured_socket
     if configured is not None and not configured.is_relative_to(loaded.state_folder):
         writable.append(configured.parent)
-    ports = [port for _, port in settings.snmp.listen] if settings.snmp.enabled else []
-    ports += [settings.jmx.listen[1]] if settings.jmx.enabled else []
-    ports += [settings.metrics.listen[1]] if settings.metrics.enabled else []
     needs = _Needs(
         tuple(writable),
         makes_code=settings.jmx.enabled,  # a Java virtual machine compiles what it runs
-        low_ports=min(ports, default=_FIRST_FREE_PORT) < _FIRST_FREE_PORT,
+        low_ports=_has_low_ports(loaded, agents=False),
         read=_read(loaded),
     )
     service = (
@@ -157,6 +154,13 @@ def _gateway_unit(loaded: LoadedConfiguration) -> str:
     return _unit("AMQP management gateway", loaded, service, needs, loaded.credentials(agents=False))
 
 
+def _has_low_ports(loaded: LoadedConfiguration, *, agents: bool) -> bool:
+    return any(
+        port < _FIRST_FREE_PORT and (place[0] == "agents") is agents
+        for place, _, (_, port) in loaded.settings.listeners
+    )
+
+
 def _agent_unit(loaded: LoadedConfiguration) -> str:
     service = (
         "Type=exec",
@@ -164,7 +168,8 @@ def _agent_unit(loaded: LoadedConfiguration) -> str:
         "TimeoutStopSec=15",
         "TasksMax=64",
     )
-    needs = _Needs((loaded.state_folder,), read=_read(loaded))
+    low_ports = _has_low_ports(loaded, agents=True)
+    needs = _Needs((loaded.state_folder,), low_ports=low_ports, read=_read(loaded))
     return _unit("AMQP management agent %i", loaded, service, needs, loaded.credentials(agents=True))
 
 

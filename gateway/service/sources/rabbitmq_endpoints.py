@@ -203,6 +203,7 @@ def _statistics(settings: RabbitMqSettings) -> StatisticsConfig:
         management=settings.management[0],
         enabled=settings.prometheus != "off",
         urls=() if isinstance(settings.prometheus, str) else settings.prometheus,
+        has_login=settings.prometheus_login is not None,
         interval=settings.interval,
         share=METRICS_SHARE * settings.budget,
         longest_interval=max(settings.longest_interval, settings.interval),

@@ -8,6 +8,7 @@ a note, the configuration itself is read (`gateway.service.state.running_configu
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -162,6 +163,16 @@ def noted_addresses(given: Path | None) -> Addresses | None:
     except (NoConfigurationError, OSError, ValueError, RuntimeError, msgspec.MsgspecError):
         return None
     return found if is_of_it and is_current and is_trusted else None
+
+
+def states_beside(path: Path) -> list[Path]:
+    """Return the folders beside a configuration with a note of a gateway that was started with it."""
+    found = []
+    for file in sorted(path.parent.glob(f"*/{RUNNING_ADDRESSES}")):
+        with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
+            if msgspec.json.decode(_content(file), type=Note).addresses.path == str(path.absolute()):
+                found.append(file.parent)
+    return found
 
 
 def _content(path: Path) -> bytes:

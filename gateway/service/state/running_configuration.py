@@ -31,6 +31,7 @@ from gateway.service.state.running_addresses import (
     Note,
     SnmpAddress,
     digests_of,
+    states_beside,
 )
 from gateway.state_folder import RUNNING, RUNNING_ADDRESSES, RUNNING_FILES, StateError, StateFolder
 from gateway.yaml_documents import (
@@ -169,7 +170,8 @@ class _StateSection(StrictModel):
 def configuration_of_running(given: Path | None) -> LoadedConfiguration:
     """Return the configuration of the running gateway, also while its file is edited; else that of the file.
 
-    Of a file that is wrong, or missing for a moment, the section ``state`` decides whose copy is read.
+    Of a file that is wrong, empty or missing for a moment, the section ``state`` decides whose copy is read;
+    without one, a state folder beside the file whose gateway was started with it, else the default one.
 
     Raises:
         NoConfigurationError: there is none, and no gateway runs in the default state folder.
@@ -182,11 +184,11 @@ def configuration_of_running(given: Path | None) -> LoadedConfiguration:
     try:
         found = load_configuration(given)
     except (NoConfigurationError, DocumentError):
-        reason = distrust(place)
-        running = None if reason else _copy_of(place, _state_folder(place))
-        if running is None:
-            raise
-        return running
+        if not distrust(place):
+            for folder in _state_folders(place):
+                if (running := _copy_of(place, folder)) is not None:
+                    return running
+        raise
     return _copy_of(found.path, found.state_folder) or found
 
 
@@ -199,18 +201,20 @@ def _copy_of(path: Path, state_folder: Path) -> LoadedConfiguration | None:
         return None
 
 
-def _state_folder(path: Path) -> Path:
-    """Return the state folder that a file names, whatever else is in it."""
+def _state_folders(path: Path) -> Iterator[Path]:
+    """Yield the state folders that a file may mean: the one that it names, whatever else is in it."""
     settings = _StateSection()
     with contextlib.suppress(DocumentError):
         section = _STATE.search(copied_document(path).text)
         if section is not None:
             settings = parse_document(section[0], _StateSection, path)
+    if settings.state.folder is None:
+        yield from states_beside(path)
     whole = Configuration.model_construct(state=settings.state)
-    return LoadedConfiguration(whole, path.absolute()).state_folder
+    yield LoadedConfiguration(whole, path.absolute()).state_folder
 
 
-_STATE = re.compile(r"^state:.*(?:\n(?:[ \t].*)?)*", re.MULTILINE)
+_STATE = re.compile(r"^state:.*(?:\n(?:[ \t#}].*)?)*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

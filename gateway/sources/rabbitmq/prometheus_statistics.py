@@ -123,7 +123,7 @@ class PrometheusStatistics:
             node = listener.get("node") if isinstance(listener, Mapping) else None
             if isinstance(node, str) and isinstance(listener, Mapping):
                 nodes.add(node)
-                url = listener_url(listener, node, self._config.management)
+                url = listener_url(listener, node, self._config.management, has_login=self._config.has_login)
                 # A node may have one with TLS and one without.
                 if url and not found.get(node, "").startswith("https"):
                     found[node] = url
@@ -400,11 +400,12 @@ class PrometheusStatistics:
             self._due = min(self._due, now)
 
 
-def listener_url(listener: Mapping[str, Json], node: str, management: str) -> str:
+def listener_url(listener: Mapping[str, Json], node: str, management: str, *, has_login: bool = False) -> str:
     """Return the URL of a node's metrics from a listener in the overview; empty if the listener has none.
 
     A server without a certificate is not authenticated: if the management API is read over TLS, metrics
-    without TLS are read from this machine only. Requests for metrics contain no password.
+    without TLS are read from this machine only. So is what a login is sent for, where that of the management
+    API goes to this machine: no login leaves it in plain text only because the broker names an address.
     """
     scheme = _PROTOCOLS.get(str(listener.get("protocol")), "")
     address, port = listener.get("ip_address"), listener.get("port")
@@ -418,7 +419,8 @@ def listener_url(listener: Mapping[str, Json], node: str, management: str) -> st
         host = address if _is_specific(address) else own
     elif _is_loopback(host):
         return ""
-    if parts.scheme == "https" and scheme == "http" and not _is_loopback(host):
+    stays_here = parts.scheme == "https" or (has_login and _is_loopback(own))
+    if stays_here and scheme == "http" and not _is_loopback(host):
         return ""
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 

@@ -89,6 +89,7 @@ class StatisticsConfig:
         management: URL of the management API, whose host is used if a listener names no address.
         enabled: whether to read metrics at all.
         urls: the URLs of the nodes' metrics; if empty, the listeners that the broker reports.
+        has_login: whether a login is sent for them.
         interval: the time between two readings, if their cost allows.
         share: the share of time that they may take.
         longest_interval: as `PollingConfig.longest_interval`.
@@ -98,6 +99,7 @@ class StatisticsConfig:
     management: str = ""
     enabled: bool = True
     urls: tuple[str, ...] = ()
+    has_login: bool = False
     interval: int = 5 * SECOND
     share: float = METRICS_SHARE * DEFAULT_BUDGET
     longest_interval: int = LONGEST_INTERVAL

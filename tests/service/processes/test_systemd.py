@@ -151,13 +151,28 @@ def test_the_state_is_the_only_place_that_can_be_written(site: Site) -> None:
     assert usual["ProtectSystem"] == other["ProtectSystem"] == ["strict"]
 
 
+LOW = "CAP_NET_BIND_SERVICE"
+LOW_AMI = {"sources": {"plant": {"kind": "ami", "listen": "127.0.0.1:700"}}}
+LOW_AGENT = {"agents": {"orders": {**AGENT, "metrics": {"listen": "127.0.0.1:700"}}}}
+
+
 @pytest.mark.parametrize(
-    ("listen", "capabilities"), [("127.0.0.1:1161", ""), ("0.0.0.0:161", "CAP_NET_BIND_SERVICE")]
+    ("sections", "of_gateway", "of_agents"),
+    [
+        ({"snmp": {"listen": ["127.0.0.1:1161"]}, "agents": {"orders": AGENT}}, "", ""),
+        ({"snmp": {"listen": ["0.0.0.0:161"]}, "agents": {"orders": AGENT}}, LOW, ""),
+        ({**LOW_AMI, "agents": {"orders": AGENT}}, LOW, ""),
+        (LOW_AGENT, "", LOW),
+    ],
+    ids=["none", "SNMP", "AMI", "agent"],
 )
-def test_only_low_ports_take_a_capability(site: Site, listen: str, capabilities: str) -> None:
-    found = unit(site, snmp={"listen": [listen]})
-    assert found["CapabilityBoundingSet"] == [capabilities]
-    assert found.get("AmbientCapabilities", [""]) == [capabilities]
+def test_only_low_ports_take_a_capability(
+    site: Site, sections: dict[str, Any], of_gateway: str, of_agents: str
+) -> None:
+    for path, capabilities in ((GATEWAY_UNIT, of_gateway), (AGENT_UNIT, of_agents)):
+        found = unit(site, path, **sections)
+        assert found["CapabilityBoundingSet"] == [capabilities]
+        assert found.get("AmbientCapabilities", [""]) == [capabilities]
 
 
 def test_only_java_may_make_code(site: Site) -> None:

@@ -20,7 +20,7 @@ from gateway.service.state.running_configuration import (
     note_running,
     running_configuration,
 )
-from gateway.state_folder import RUNNING_FILES
+from gateway.state_folder import RUNNING_FILES, StateFolder
 from gateway.yaml_documents import DocumentError
 from tests.components.command_line import Site, new_site
 from tests.components.waiting import wait_until
@@ -66,6 +66,30 @@ def test_an_edited_file_does_not_count_while_the_gateway_runs(site: Site, text: 
     site.configuration.chmod(0o666)
     with site.state.locked(), pytest.raises(DocumentError, match="by everybody"):
         configuration_of_running(site.configuration)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", None, "version: 1\nsnpm: {}\nstate: {\n  folder: st,\n}\n", "state:\n# here\n  folder: st\n"],
+)
+def test_the_state_of_an_edited_file_is_found(site: Site, text: str | None) -> None:
+    """Also of a file that is empty or missing for a moment: the state beside it notes its gateway's file."""
+    site.state.path.rename(site.folder / "st")
+    site.configure(state={"folder": "st"})
+    loaded, state = load_configuration(site.configuration), StateFolder(site.folder / "st")
+    note_running(loaded)
+    if text is None:
+        site.configuration.unlink()
+    else:
+        site.configuration.write_text(text, encoding="utf-8")
+    with state.locked():
+        assert configuration_of_running(site.configuration).settings == loaded.settings
+    with pytest.raises(DocumentError):
+        configuration_of_running(site.configuration)
+    other = site.folder / "other.yaml"
+    other.write_text("", encoding="utf-8")
+    with state.locked(), pytest.raises(DocumentError):
+        configuration_of_running(other)
 
 
 def test_files_that_are_edited_or_gone_are_read_from_their_copies(site: Site) -> None:

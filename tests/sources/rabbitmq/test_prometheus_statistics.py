@@ -362,6 +362,23 @@ def test_where_a_listener_is_reached(listener: tuple[str, Json, int], management
     assert listener_url(found, "rabbit@a", management) == url
 
 
+@pytest.mark.parametrize(
+    ("protocol", "address", "management", "url"),
+    [
+        ("http/prometheus", "10.0.0.1", "http://localhost:15672", ""),
+        ("https/prometheus", "10.0.0.1", "http://localhost:15672", "https://10.0.0.1:15692"),
+        ("http/prometheus", "::", "http://localhost:15672", "http://localhost:15692"),
+        ("http/prometheus", "10.0.0.1", "http://broker:15672", "http://10.0.0.1:15692"),
+    ],
+)
+def test_no_login_leaves_this_machine_in_plain_text_because_a_broker_names_an_address(
+    protocol: str, address: str, management: str, url: str
+) -> None:
+    """Where the management API is read on this machine, as through a tunnel, no line warns of plain text."""
+    found: dict[str, Json] = {"protocol": protocol, "ip_address": address, "port": 15692}
+    assert listener_url(found, "rabbit@a", management, has_login=True) == url
+
+
 def pace(*, dear: bool = True) -> ScrapePace:
     return ScrapePace(5 * SECOND, 0.024, dear=dear)
 

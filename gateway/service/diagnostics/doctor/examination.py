@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 from gateway.config.files import LoadedConfiguration
@@ -44,34 +44,55 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
     Args:
         loaded: the configuration, which is valid.
     """
-    try:
-        await asyncio.to_thread(check_files, loaded)
-        yield Finding("configuration", Level.GOOD, f"{loaded.path}, with all secrets and certificates")
-    except CommandError as error:
-        yield Finding("configuration", Level.PROBLEM, str(error))
+    for finding in await asyncio.to_thread(_looked, "configuration", lambda: _configuration_findings(loaded)):
+        yield finding
     found, state = await asyncio.to_thread(state_findings, loaded)
     is_running = in_use(loaded.state_folder) if state is None else state.in_use
-    for finding in (
-        *found,
-        *await asyncio.to_thread(lambda: list(file_findings(loaded))),
-        *await asyncio.to_thread(lambda: list(disk_findings(loaded))),
-        *await asyncio.to_thread(lambda: list(java_findings(loaded))),
-        *await asyncio.to_thread(lambda: list(certificate_findings(loaded, dt.datetime.now(tz=dt.UTC)))),
-        *plain_text_findings(loaded),
-        *await asyncio.to_thread(lambda: list(audit_heads_findings(loaded))),
-        *await asyncio.to_thread(lambda: list(key_findings(loaded, time.time_ns()))),
-        *port_findings(loaded, is_running=is_running),
-        *feed_findings(loaded, is_running=is_running),
-        *await asyncio.to_thread(lambda: list(mib_findings(loaded))),
-        *await asyncio.to_thread(lambda: list(capture_findings(loaded))),
-    ):
+    for finding in found:
         yield finding
+    for check, look in (
+        ("files", lambda: file_findings(loaded)),
+        ("disk", lambda: disk_findings(loaded)),
+        ("java", lambda: java_findings(loaded)),
+        ("certificates", lambda: certificate_findings(loaded, dt.datetime.now(tz=dt.UTC))),
+        ("transport", lambda: plain_text_findings(loaded)),
+        ("audit-heads", lambda: audit_heads_findings(loaded)),
+        ("keys", lambda: key_findings(loaded, time.time_ns())),
+        ("ports", lambda: port_findings(loaded, is_running=is_running)),
+        ("feed", lambda: feed_findings(loaded, is_running=is_running)),
+        ("mibs", lambda: mib_findings(loaded)),
+        ("captures", lambda: capture_findings(loaded)),
+    ):
+        for finding in await asyncio.to_thread(_looked, check, look):
+            yield finding
     for finding in await receiver_findings(loaded):
         yield finding
     async for finding in _peer_findings(loaded):
         yield finding
     for finding in (*await running_findings(loaded, has_lock=is_running), *writing_findings(loaded)):
         yield finding
+
+
+def _looked(check: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """Return the findings of one check, and what it cannot look at, as another user's: others go on."""
+    found: list[Finding] = []
+    try:
+        for finding in look():
+            found.append(finding)  # noqa: PERF402  those before the error are kept
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        advice = "run doctor as the user of the gateway"
+        found.append(Finding(check, Level.NOT_CHECKED, f"{place}{error.strerror or error}", advice))
+    return found
+
+
+def _configuration_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """Yield a finding about the configuration and the files that it names."""
+    try:
+        check_files(loaded)
+        yield Finding("configuration", Level.GOOD, f"{loaded.path}, with all secrets and certificates")
+    except CommandError as error:
+        yield Finding("configuration", Level.PROBLEM, str(error))
 
 
 async def _peer_findings(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:

@@ -15,12 +15,14 @@ from typing import Final
 
 from gateway import file_systems
 from gateway.config.files import LoadedConfiguration
+from gateway.config.protection import ProtectedSettings
 from gateway.eventlog.disk import EventLogError
 from gateway.eventlog.ownership import LogOwner, check_owner
 from gateway.file_owners import is_writable_by_group
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.jmx.java_runtime import JavaMissingError, find_java, java_environment
 from gateway.links.tls import KEY_LOG
+from gateway.protection.key_files import KeyFolder
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.processes.kept_sockets import check_sockets
@@ -29,6 +31,7 @@ from gateway.snmp.ber import dotted, parse_oid
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.state_folder import LOG_PLACE, StateError, StateFolder
+from gateway.yaml_documents import parts_of
 
 OLDEST_JAVA: Final = 11
 _PROGRAM_SECONDS: Final = 20.0
@@ -90,13 +93,18 @@ def file_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     secrets = {path: key for key, path in (*loaded.secret_files.items(), *loaded.private_keys.items())}
     if key_log := os.environ.get(KEY_LOG):
         secrets[Path(key_log)] = KEY_LOG
-    for path in (*loaded.trusted_files, *loaded.authorities.values(), *secrets):
+    for path in dict.fromkeys(
+        (*loaded.trusted_files, *loaded.authorities.values(), *secrets, *_folders(loaded))
+    ):
         subject = secrets.get(path, "")
         if is_writable_by_group(path):
             text = f"{path}: can be written by its group"
             yield Finding("files", Level.WARNING, text, shlex.join(["chmod", "g-w", str(path)]), subject)
     for path, key in secrets.items():
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+        except OSError:
+            continue  # who needs it reports that
         if mode & stat.S_IROTH:
             text = f"{path}: a secret that every user of the machine can read (mode {mode:04o})"
             yield Finding("files", Level.WARNING, text, shlex.join(["chmod", "600", str(path)]), key)
@@ -105,6 +113,17 @@ def file_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
         yield Finding("files", Level.PROBLEM, text, subject=key)
     for key, text in loaded.secret_remarks():
         yield Finding("files", Level.WARNING, text, subject=key)
+
+
+def _folders(loaded: LoadedConfiguration) -> Iterator[Path]:
+    """Yield the folders in which others could replace what is trusted, and key rings."""
+    for files in (loaded.secret_files, loaded.private_keys, loaded.authorities):
+        yield from (path.parent for path in files.values())
+    if loaded.settings.log.enabled and loaded.settings.log.folder is not None:
+        yield loaded.log_folder
+    for _, part in parts_of(loaded.settings, ProtectedSettings):
+        place = KeyFolder(loaded.folder / part.keys)
+        yield from (place.path, *map(place.public_path, (part.encrypt_for, *part.trusted)))
 
 
 def disk_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
@@ -169,17 +188,16 @@ def java_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
         yield Finding("java", Level.GOOD, f"{java}, version {match[1]}")
 
 
+_LISTENERS: Final = {"snmp": "SNMP", "jmx": "JMX", "metrics": "metrics"}
+
+
 def port_findings(loaded: LoadedConfiguration, *, is_running: bool) -> Iterator[Finding]:
     """Yield findings about addresses of listeners: free or taken, and whether the network reaches them."""
-    settings = loaded.settings
-    listeners: list[tuple[str, tuple[str, int], socket.SocketKind]] = []
-    if settings.snmp.enabled:
-        listeners += [("SNMP", address, socket.SOCK_DGRAM) for address in settings.snmp.listen]
-    if settings.jmx.enabled:
-        listeners.append(("JMX", settings.jmx.listen, socket.SOCK_STREAM))
-    if settings.metrics.enabled:
-        listeners.append(("metrics", settings.metrics.listen, socket.SOCK_STREAM))
-    for what, (host, port), kind in listeners:
+    for place, protocol, (host, port) in loaded.settings.listeners:
+        if place[0] == "agents":
+            continue  # they are processes of their own
+        what = _LISTENERS.get(str(place[0])) or f"AMI source {place[1]}"
+        kind = socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM
         yield _port(what, host, port, kind, is_running=is_running)
         if not host.startswith(_LOOPBACK):
             advice = "let a firewall decide who reaches it, or listen on 127.0.0.1"

@@ -111,6 +111,15 @@ def test_a_port_that_another_has_is_a_problem_unless_the_gateway_runs(site: Site
         assert metrics.level is Level.GOOD
 
 
+def test_the_ports_of_applications_are_looked_at(site: Site) -> None:
+    port = free_tcp_port()
+    loaded = configured(site, sources={"plant": {"kind": "ami", "listen": f"127.0.0.1:{port}"}})
+    with socket.create_server(("127.0.0.1", port)):
+        _, found = port_findings(loaded, is_running=False)
+    assert (found.level, found.subject) == (Level.PROBLEM, f"127.0.0.1:{port}")
+    assert found.text.startswith("AMI source plant: ")
+
+
 def test_what_listens_to_the_network_is_named(site: Site) -> None:
     _, found = port_findings(
         configured(site, snmp={"listen": [f"0.0.0.0:{site.snmp_port}"]}), is_running=False

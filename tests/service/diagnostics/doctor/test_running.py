@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from errno import EACCES
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from gateway.config.files import load_configuration
+from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState
 from gateway.model.observations import Severity, SourceState
-from gateway.service.diagnostics.doctor import Level
-from gateway.service.diagnostics.doctor.examination import picture_findings, running_findings
+from gateway.service.diagnostics.doctor import Finding, Level, examination
+from gateway.service.diagnostics.doctor.examination import examine, picture_findings, running_findings
 from tests.components.command_line import new_site
 from tests.components.shop import START, source
 from tests.terminal.reported import known_shop, publish, till
@@ -62,3 +64,20 @@ async def test_a_gateway_that_does_not_run_is_no_problem_unless_a_process_holds_
     assert (found.level, found.advice) == (Level.NOTE, "amqp-gateway run")
     (found,) = await running_findings(loaded, has_lock=True)
     assert found.level is Level.PROBLEM
+
+
+async def test_what_cannot_be_looked_at_is_reported_and_ends_no_examination(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(_loaded: LoadedConfiguration) -> Iterator[Finding]:
+        yield Finding("captures", Level.NOTE, "seen before")
+        raise PermissionError(EACCES, "Permission denied", "/captures")
+
+    monkeypatch.setattr(examination, "capture_findings", unreadable)
+    loaded = load_configuration(new_site(tmp_path).configuration)
+    found = [finding async for finding in examine(loaded)]
+    assert [(one.level, one.text) for one in found if one.check == "captures"] == [
+        (Level.NOTE, "seen before"),
+        (Level.NOT_CHECKED, "/captures: Permission denied"),
+    ]
+    assert found[-1].check == "writing"
