@@ -208,7 +208,7 @@ def _state_folders(path: Path) -> Iterator[Path]:
         section = _STATE.search(copied_document(path).text)
         if section is not None:
             settings = parse_document(section[0], _StateSection, path)
-    if settings.state.folder is None:
+    if settings.state.folder is None and not distrust(path.parent):
         yield from states_beside(path)
     whole = Configuration.model_construct(state=settings.state)
     yield LoadedConfiguration(whole, path.absolute()).state_folder
