@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.mapping.paths import Json
-from gateway.model.times import MILLISECOND
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import Answer, Broken, Document, NotFound, Refused
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES
 
@@ -63,8 +63,8 @@ class QueuePolicies:
 
     @property
     def lets_nothing_wait(self) -> bool:
-        """Whether each message is dropped that is not delivered at once."""
-        return self.max_length == 0 or self.ttl == 0
+        """Whether messages may be dropped before a look into the queue finds them."""
+        return self.max_length == 0 or (self.ttl is not None and self.ttl < SECOND)
 
     def may_have_dropped(self, received: int, lasted: int) -> bool:
         """Return whether messages may have been dropped between two times at which the queue was empty.

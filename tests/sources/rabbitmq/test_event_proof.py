@@ -678,6 +678,15 @@ async def test_a_policy_that_lets_nothing_wait_is_the_reason_why_nothing_arrives
             assert "plugin" not in sink.reported[0]
 
 
+async def test_a_short_time_to_live_is_never_taken_for_a_plugin_that_publishes_nothing(
+    unbound: PrivateBroker,
+) -> None:
+    with policy_on_all(unbound, {"message-ttl": 1}):
+        async with consuming(unbound) as sink:
+            await until(lambda: sink.reported, "a reason, or that a look was fast enough")
+            assert sink.reported[0] == "connected" or "the policy 'cap' (message-ttl: 1)" in sink.reported[0]
+
+
 @pytest.mark.parametrize("change", ["none", "cleared", "replaced", "overruled"])
 async def test_what_a_policy_dropped_from_a_durable_queue_is_no_covered_absence(
     unbound: PrivateBroker, change: str

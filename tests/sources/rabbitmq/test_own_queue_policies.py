@@ -225,6 +225,14 @@ def test_a_policy_that_changes_while_events_arrive_dropped_nothing_that_it_did_n
     assert connected.found(NONE) == ""
 
 
+@pytest.mark.parametrize(("ttl", "nothing"), [(0, True), (5, True), (60_000, False)])
+def test_what_is_dropped_before_a_look_finds_it_is_no_silent_broker(ttl: int, *, nothing: bool) -> None:
+    shown: Json = {"policy": "cap", "effective_policy_definition": {"message-ttl": ttl}}
+    policies = policies_of(QUEUE, 1_000, Document(shown))
+    assert policies is not None
+    assert policies.lets_nothing_wait is nothing
+
+
 def test_a_policy_that_was_set_and_cleared_between_two_questions_counts() -> None:
     connected = drops()
     connected.emptied(SECOND, SECOND)
