@@ -335,20 +335,21 @@ async def test_a_plugin_that_was_disabled_and_enabled_makes_a_gap_from_the_last_
         assert "missed" not in names_in(sink)
 
 
+@pytest.mark.parametrize("asks", [True, False], ids=["shown", "proxy"])
 async def test_a_plugin_that_was_disabled_while_a_durable_subscription_was_away_is_no_covered_absence(
-    unbound: PrivateBroker,
+    unbound: PrivateBroker, *, asks: bool
 ) -> None:
     name = f"amqp-gateway.events.test-{secrets.token_hex(4)}"
     subscription = DurableSubscription(name, 10_000, 60 * SECOND, MemoryLedger())
     try:
-        async with consuming(unbound, subscription) as first:
+        async with consuming(unbound, subscription, asks=asks) as first:
             await until(lambda: "caught up" in first.reported, "it listens")
-        async with consuming(unbound, subscription) as second:
+        async with consuming(unbound, subscription, asks=asks) as second:
             await until(lambda: "caught up" in second.reported, "it listens again")
         assert second.reported[0].endswith(": "), "its bindings were there"
         unbound.rabbitmqctl("eval", f"{DISABLED}, {ENABLED}.")
         await make_queue(unbound, "missed")
-        async with consuming(unbound, subscription) as third:
+        async with consuming(unbound, subscription, asks=asks) as third:
             await until(lambda: "caught up" in third.reported, "it listens again")
             # Before it was bound, and once more when it is consumed: so long nothing came.
             assert sum("was not bound any more" in one for one in third.reported) == 2
