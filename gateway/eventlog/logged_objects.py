@@ -255,6 +255,8 @@ class LoggedObject:
             self.pending |= self._restarted(record.counting)
             if record.counting is Counting.BEGAN:
                 compared &= self.logged_class.properties
+            elif record.statistics_sampled == self._statistics_sampled:
+                self._doubted_sample = record.statistics_sampled  # as in `update`
         before = self._statistics_sampled, self._properties_sampled
         place = self._place()
         self._take_place(record)

@@ -416,6 +416,20 @@ def test_what_is_not_known_of_all_counters_ends_the_wait_of_one_that_fell() -> N
     assert record.deltas == {"published": LOST}, "the node may be back with what it had"
 
 
+@pytest.mark.parametrize("doubt", [update({}), queue(1, {PUBLISHED: 8000})], ids=["changes", "whole"])
+def test_a_doubt_with_the_values_of_before_is_one_of_the_next_reading(
+    doubt: UpdateRecord | ObjectRecord,
+) -> None:
+    """What a node had counted that is gone now is in the last reading still."""
+    shop = Shop(EVERYTHING)
+    shop.publish(queue(1, {PUBLISHED: 8000}))
+    shop.publish(msgspec.structs.replace(doubt, reset=T0 + SECOND, counting=Counting.UNKNOWN))
+    (record,) = shop.publish(update({PUBLISHED: 8030}, now=T0 + SECOND, reset=T0 + SECOND))
+    assert record.deltas == {"published": LOST}
+    (record,) = shop.publish(update({PUBLISHED: 8037}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
+    assert record.deltas == {"published": Delta(7, SECOND)}
+
+
 def test_a_rise_that_counted_for_nothing_is_not_taken_back() -> None:
     """A node of a cluster came back with what it had counted; then one reading was behind."""
     shop = Shop(EVERYTHING)

@@ -112,6 +112,7 @@ class Poller:
         self._is_restarted = False  # the broker restarted, whatever start time it reports
         self._reconnected = False
         self._newest_connection = 0
+        self._doubted = False  # one reply alone shows that the broker restarted
         self._unsettled: set[int] = set()  # objects that the walk waits for
         self._looked_again: set[int] = set()
         self._shortcoming = ""
@@ -323,22 +324,30 @@ class Poller:
         return name
 
     def _root_read(self, view: ClassView, read: ObjectRead) -> bool:
-        """Process the broker object; return False if the walk begins again."""
-        state = self._state
+        """Process the broker object; return False if the walk begins again.
+
+        Another start time in one reply is no proof of a restart, except after our connection was lost, and
+        a list in which ours may lack is none either: the broker is asked once more.
+        """
+        state, started = self._state, view.text(read, _STARTED)
         newest = max((number for kind, number in read.children if kind.class_name == _CONNECTION), default=0)
-        if self._reconnected:
-            # Our own connection is new: without a restart it has the highest number.
-            self._is_restarted |= 0 < newest < self._newest_connection
-            self._reconnected = False
-        self._newest_connection = newest
-        if self._resync_open or state.state is not State.WALKING:
-            if state.runs.started == view.text(read, _STARTED):
-                return True
-            restarted = state.runs.started is not None
-            reason = "the broker was restarted" if restarted else "the broker object can be read now"
-            self.begin(reason, restarted=restarted)
+        is_another = state.runs.compare(started)
+        # Our own connection is new: without a restart it has the highest number, once it is listed.
+        begins_again = self._reconnected and 0 < newest < self._newest_connection
+        is_proven = self._is_restarted or self._doubted or (is_another and self._reconnected)
+        self._doubted = (is_another or begins_again) and not is_proven
+        if self._doubted:
+            self.begin("the broker may have been restarted")
             return False
-        restarted = state.runs.began(view.text(read, _STARTED), restarted=self._is_restarted)
+        self._is_restarted |= begins_again
+        self._reconnected, self._newest_connection = False, newest
+        if self._resync_open or state.state is not State.WALKING:
+            if state.runs.started is not None and not is_another:
+                return True
+            reason = "the broker was restarted" if is_another else "the broker object can be read now"
+            self.begin(reason, restarted=is_another)
+            return False
+        restarted = state.runs.began(started, restarted=self._is_restarted)
         self._is_restarted = False
         if restarted:
             state.tree.forget_previous()

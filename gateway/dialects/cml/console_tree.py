@@ -159,7 +159,8 @@ class Tree:
     def is_another(self, known: Known) -> bool:
         """Return whether the number meant another object in the previous tree."""
         class_name, name = self._previous.get(known.number, ("", ""))
-        return bool(class_name) and (class_name, name) != (known.class_name, known.name)
+        # A reply may lack the name.
+        return bool(class_name) and (class_name, known.name and name) != (known.class_name, known.name)
 
     def list_children(self, parent: Known, listed: Iterable[tuple[Children, int]]) -> Listing:
         """Compare the objects that ``parent`` lists with those that it listed before."""
@@ -420,13 +421,22 @@ class Runs:
         self._count: Mapping[str, int] = {}
         self._prefix = ""
 
+    def compare(self, started: str) -> bool:
+        """Return whether a reported start time is another one than before; none at all shows nothing.
+
+        One that was not reported before is that of this run, whose native ids stay.
+        """
+        if self.started == "":
+            self.started = started
+        return bool(self.started and started) and self.started != started
+
     def began(self, started: str, *, restarted: bool) -> bool:
         """Note the reported start time; return whether it is another run than before.
 
         ``restarted``: it is another one in any case, although two may begin in the same minute.
         """
-        first, another = self.started is None, restarted or self.started != started
-        if not another:
+        first = self.started is None
+        if not (first or restarted or self.compare(started)):
             return False
         count = self._count.get(started, 0) + 1
         self._count = {started: count}

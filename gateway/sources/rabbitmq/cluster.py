@@ -78,6 +78,21 @@ class NodeStart:
     seen: int = 0
     after: int = 0
 
+    @property
+    def uptime(self) -> int:
+        """How long it had run when it was seen (ns)."""
+        return self.seen - self.time
+
+
+def _process_of(node: Mapping[str, Json]) -> str | None:
+    """Return the process of a node, a number as text; ``None`` if none can be read."""
+    text = str(node.get("os_pid"))
+    return text if text.isascii() and text.isdigit() else None
+
+
+def _with_process(node: Mapping[str, Json], start: NodeStart) -> Mapping[str, Json]:
+    return node if start.process is None else {**node, "os_pid": str(start.process)}
+
 
 class Nodes:
     """The start times of nodes, and the cluster that they form.
@@ -97,6 +112,7 @@ class Nodes:
         self._uptimes: dict[str, tuple[int, int]] = {}  # the last one of each, and when it was read (ns)
         self._renewals: dict[str, int] = {}  # the shortest time (ns) between two uptimes of each
         self._dated: set[str] = set()
+        self._doubts: dict[str, NodeStart] = {}  # other processes that one document of each shows
         self._listed: dict[str, int] = {}  # when each was read last (ns)
         self._stood_still: dict[str, int] = {}  # the same, as one that does not run, or starts or stops
         self._plugins: dict[str, frozenset[str]] = {}
@@ -132,12 +148,13 @@ class Nodes:
         a node that was killed and started within one second is known to have started after that.
 
         A node runs on while its process is the same and its uptime grows: in a container each process has the
-        same id. In its first seconds a node reports neither: it is shown with those of its run before, which
-        the event log must not forget until then, for no longer than a value that is not read again is fresh.
+        same id. It is shown with its known process until another one is certain. In its first seconds a node
+        reports neither: it is shown with those of its run before, which the event log must not forget until
+        then, for no longer than a value that is not read again is fresh.
 
         Partitions that a document of a running node leaves out are what they were: none would end an alarm.
         """
-        name, process, uptime = node.get("name"), node.get("os_pid"), integer_at(node, "uptime")
+        name, process, uptime = node.get("name"), _process_of(node), integer_at(node, "uptime")
         added: dict[str, Json] = dict(self._overview)
         if metadata_store:
             added["metadata_store"] = metadata_store
@@ -150,8 +167,10 @@ class Nodes:
         self._listed[name] = sampled
         if uptime is not None and 0 <= uptime * MILLISECOND <= sampled:
             restarted = self._timed(name, process, uptime * MILLISECOND, sampled)
-            added["start_time"] = self._starts[name].time // SECOND * SECOND
-            self._dated.add(name)
+            start = self._starts.get(name) or self.former[name]
+            added["start_time"] = start.time // SECOND * SECOND
+            node = _with_process(node, start)
+            (self._dated.add if name in self._starts else self._dated.discard)(name)
             if restarted:
                 self.details.forget(name)
                 self._partitions.pop(name, None)
@@ -162,10 +181,10 @@ class Nodes:
         self._dated.discard(name)
         if not is_running or (name in self._starts and not self.statistics_off):
             self._stood_still[name] = sampled
-        start = None if process is not None else self._last_run(name, sampled)
-        if start is not None and is_running and not self.statistics_off:
-            added["start_time"] = start.time // SECOND * SECOND
-            node = {**node, "os_pid": str(start.process)}
+        last = None if process is not None else self._last_run(name, sampled)
+        if last is not None and is_running and not self.statistics_off:
+            added["start_time"] = last.time // SECOND * SECOND
+            node = _with_process(node, last)
         return {**self._with_partitions(name, node), "gateway": added}, False
 
     def _with_partitions(self, name: str, node: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -186,23 +205,58 @@ class Nodes:
             start, (_, read_at) = self._starts[name], self._uptimes[name]
         return start if sampled - read_at <= STALE_AFTER else None
 
-    def _timed(self, name: str, process: Json, uptime: int, sampled: int) -> bool:
+    def _timed(self, name: str, process: str | None, uptime: int, sampled: int) -> bool:
         """Take the uptime (ns) of a node at ``sampled``; return whether it was restarted meanwhile."""
-        known, start = self._starts.get(name), sampled - uptime
+        known, read = self._starts.get(name), NodeStart(process, sampled - uptime, sampled)
         former, read_at = self._uptimes.get(name, (uptime, sampled))
+        is_another = self._is_another(name, read, former, read_at)
+        if is_another is None:
+            return False
         self._uptimes[name] = uptime, sampled
         if known is None:
-            self._starts[name] = NodeStart(process, start, sampled)
+            self._starts[name] = read
             return False
-        # Not by the start: that moves when this machine's clock is set.
-        if known.process != process or uptime < former:
-            self._starts[name] = NodeStart(process, start, sampled, read_at)
+        if is_another:
+            self._starts[name] = NodeStart(read.process, read.time, sampled, read_at)
             return True
         if uptime > former:
             renewal = uptime - former
             self._renewals[name] = min(renewal, self._renewals.get(name, renewal))
-        known.time = min(known.time, start)
+        known.process, known.time = read.process, min(known.time, read.time)
         return False
+
+    def _is_another(self, name: str, read: NodeStart, former: int, read_at: int) -> bool | None:
+        """Return whether a document shows another process than the known one; ``None`` if it may do so.
+
+        One odd value is no proof. Process and uptime together are, and one of them in two documents, or after
+        the node was seen not to run. The start is none by itself: it moves when this machine's clock is set.
+        Only after a start of the gateway it stands for the uptime, of which none is known from before. An
+        uptime that is too long is doubtful, too: after it the true one would be less.
+
+        Args:
+            name: the node.
+            read: what the document shows; it gets the known process if it shows none.
+            former: the last uptime (ns), if one was read.
+            read_at: when that was read (ns).
+        """
+        known, doubt = self._starts.get(name) or self.former.get(name), self._doubts.pop(name, None)
+        if known is None:
+            return False
+        if read.process is None:
+            read.process = known.process
+        is_other = known.process is not None and str(known.process) != str(read.process)
+        lateness = self._renewals.get(name, _LONGEST_RENEWAL) + SECOND
+        is_later, is_earlier = read.time > known.time + lateness, read.time < known.time - lateness
+        has_fallen = read.uptime < former if name in self._starts else is_later
+        if not (is_other or has_fallen or is_earlier):
+            return False
+        is_consistent = is_other and (has_fallen or is_later)
+        stood_still = self._stood_still.get(name, 0) > read_at
+        is_seen_twice = doubt is not None and doubt.process == read.process and doubt.uptime <= read.uptime
+        if is_consistent or stood_still or is_seen_twice:
+            return is_other or has_fallen
+        self._doubts[name] = read
+        return None
 
     def learn_plugins(self, node: Mapping[str, Json]) -> bool:
         """Take the plugins of a node; return whether they have changed."""
@@ -257,14 +311,19 @@ class Nodes:
     @property
     def are_dated(self) -> bool:
         """Whether the start of every running node is known; one that starts does not report it yet."""
-        return bool(self.running) and self.running <= self._dated
+        return bool(self.running) and self.running <= self._dated - self.in_doubt
+
+    @property
+    def in_doubt(self) -> set[str]:
+        """The nodes that run, and of which the next document must show whether they were restarted."""
+        return self.running & self._doubts.keys()
 
     @property
     def starting(self) -> list[int]:
         """When each node was listed (ns) that runs, and does not say any more, or yet again, since when."""
         if self.statistics_off:
             return []
-        undated = self.running - self._dated
+        undated = self.running - self._dated | self.in_doubt
         return [self._listed[name] for name in undated if name in self._starts or name in self.former]
 
     @property
@@ -323,6 +382,7 @@ class Nodes:
         self.details.retain(names)
         self._starts = {name: start for name, start in self._starts.items() if name in names}
         self._uptimes = {name: uptime for name, uptime in self._uptimes.items() if name in names}
+        self._doubts = {name: start for name, start in self._doubts.items() if name in names}
         self._running = {name: running for name, running in self._running.items() if name in names}
         self._plugins = {name: plugins for name, plugins in self._plugins.items() if name in names}
         self._partitions = {name: others for name, others in self._partitions.items() if name in names}

@@ -302,7 +302,7 @@ class EventConsumer:
         return EventProof(*place, self._keys, self._max_length, self._ask, self._clock.now, lost)
 
     async def _loss(
-        self, queue: DurableQueue, waiting: int | None, proof: EventProof
+        self, queue: DurableQueue, waiting: int | None, proof: EventProof, channel: AbstractChannel
     ) -> tuple[Loss | None, str]:
         """Return why the kept queue lacks events, also for people; before anything is bound.
 
@@ -313,7 +313,7 @@ class EventConsumer:
         if waiting is None:
             await proof.read_policies()  # for `_receives_events`
             return loss, queue.missed(loss, waiting)
-        unbound = await self._unbound(proof)
+        unbound = await self._unbound(proof, channel)
         if unbound:
             return Loss.UNBOUND, unbound
         if self._was_silent:
@@ -322,13 +322,17 @@ class EventConsumer:
             return Loss.DROPPED, proof.policies.text
         return loss, queue.missed(loss, waiting)
 
-    async def _unbound(self, proof: EventProof) -> str:
+    async def _unbound(self, proof: EventProof, channel: AbstractChannel) -> str:
         """Return why the kept queue was not bound, or is not known to have been; empty if it was.
 
         Raises:
             LinkError: the management API does not show that now.
         """
         lacks = await proof.lacks() if not self._had_no_exchange else frozenset(self._keys)
+        if proof.is_blind and not lacks:
+            kept = await channel.get_queue(proof.queue, ensure=False)
+            with self._exchange_missing():
+                lacks = frozenset(() if await self._receives_events(kept, proof) else self._keys)
         if lacks:
             return f"the queue {proof.queue} was not bound any more, as after its plugin was disabled"
         if lacks is None or not await proof.read_policies():
@@ -388,7 +392,7 @@ class EventConsumer:
         waiting, channel = await queue.look(connection, channel)
         self._receive(BrokerReached())  # what follows is asked of a management API that is not given up
         proof = self._proof(queue.name)
-        loss, missed = await self._loss(queue, waiting, proof)
+        loss, missed = await self._loss(queue, waiting, proof, channel)
         if loss in {Loss.MISSING, Loss.UNBOUND}:
             await self._report_first(missed, subscription)
         with self._exchange_missing():

@@ -134,6 +134,7 @@ class EventProof:
             while nothing is proved.
         policies: what policies make of the queue.
         is_unavailable: whether the management API did not answer when the last question showed nothing.
+        is_blind: whether the bindings could not be asked for, because a proxy changes the path.
         took: nanoseconds that the last proof took.
         drops: whether these may have let the broker drop events.
     """
@@ -148,6 +149,7 @@ class EventProof:
     until: int = 0
     policies: QueuePolicies = NONE
     is_unavailable: bool = False
+    is_blind: bool = False
     took: int = 0
     drops: PossibleDrops = field(init=False)
     _published: int = 0
@@ -302,9 +304,8 @@ class EventProof:
         )
 
     async def _lacking(self) -> frozenset[str] | None:
-        if self.ask is None:
-            return frozenset()
-        answer = await self.ask(BindingsRequest(self._name))
+        answer = None if self.ask is None else await self.ask(BindingsRequest(self._name))
+        self.is_blind = answer is None
         lacks = lacking(self.keys, answer)
         if lacks is None:
             self._note_not_shown(answer, "the bindings of the queue")

@@ -640,7 +640,7 @@ class ManagementAnswers:
                 self.plan.ask(question)
             if self._view.nodes.are_dated:
                 self.plan.nodes_dated()
-            elif self.plan.awaits_nodes(now):
+            elif self.plan.awaits_nodes(now) or self._view.nodes.in_doubt:
                 self.plan.poll_soon(now + AGAIN, "node")
         self._suspect(listing, finished.suspects, now)
         if listing.lean:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.mapping.paths import Json
-from gateway.model.times import MILLISECOND
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import Answer, Broken, Document, NotFound, Refused
 from gateway.sources.rabbitmq.object_names import OWN_QUEUES
 
@@ -63,8 +63,8 @@ class QueuePolicies:
 
     @property
     def lets_nothing_wait(self) -> bool:
-        """Whether each message is dropped that is not delivered at once."""
-        return self.max_length == 0 or self.ttl == 0
+        """Whether messages may be dropped before a look into the queue finds them."""
+        return self.max_length == 0 or (self.ttl is not None and self.ttl < SECOND)
 
     def may_have_dropped(self, received: int, lasted: int) -> bool:
         """Return whether messages may have been dropped between two times at which the queue was empty.
@@ -228,7 +228,9 @@ class PossibleDrops:
     What is received, and how long that takes, is measured between two times at which the queue was seen
     empty. Each policy counts that may have applied in between: those that the broker named, and those that
     were set meanwhile by the events of that, whose patterns are not matched. A policy that begins to apply
-    because another one is cleared, and is cleared itself before the broker is asked again, is missed.
+    because another one is cleared, and is cleared itself before the broker is asked again, is missed. Of what
+    waited while the gateway was away each change counts: an event shows neither what it replaced, nor what
+    another one overruled, and earlier events may have been dropped.
 
     Args:
         virtual_host: where the queue is.
@@ -248,8 +250,7 @@ class PossibleDrops:
         self._received = self._most = self._longest = 0
         self._is_measured = False
         self._earlier = self._seen = NONE
-        self._set: set[str] = set()
-        self._cleared = ""
+        self._changed_while_away = ""
 
     def arrived(self, key: str, headers: Mapping[str, Json]) -> None:
         """Note that an event arrived."""
@@ -265,16 +266,14 @@ class PossibleDrops:
                 return
             set_to = headers.get("value")
             name, value = f"operator policy {name}", set_to if isinstance(set_to, Mapping) else {}
-        text = f"{key} of {name!r}: it may have let the queue {self._queue} drop events"
+        if not self.emptied_at:
+            text = f"{key} of {name!r}: what applied before may have let the queue {self._queue} drop events"
+            self._changed_while_away = self._changed_while_away or text
         if key.endswith(".set"):
-            if not self.emptied_at:
-                self._set.add(name)
+            text = f"{key} of {name!r}: it may have let the queue {self._queue} drop events"
             effects = _effects_of_policy(self._queue, self._declared, dict(value))
             if effects:
                 self._seen = self._seen.with_those(_bounds(text, effects))
-        elif not self.emptied_at and name not in self._set:
-            # The event has only its name, and what applied while the gateway was away is not known.
-            self._cleared = self._cleared or text
 
     def emptied(self, asked: int, now: int) -> None:
         """Note that no message waited in the queue at some time from ``asked`` to ``now`` (ns).
@@ -291,9 +290,9 @@ class PossibleDrops:
             return ""
         judged = (policies, self._seen, self._earlier)
         drops = [one.text for one in judged if one.may_have_dropped(self._most, self._longest)]
-        reason = self._cleared or (drops[0] if drops else "")
+        reason = self._changed_while_away or (drops[0] if drops else "")
         # What was received since may have begun before these policies were asked for.
         self._earlier, self._seen = self._seen, policies
         self._most = self._longest = 0
-        self._cleared, self._is_measured = "", False
+        self._changed_while_away, self._is_measured = "", False
         return reason

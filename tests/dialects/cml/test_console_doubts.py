@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
 from gateway.dialects.cml.messages import (
+    Field,
+    InspectReply,
     InspectRequest,
     Invalid,
+    Reply,
+    Request,
     SchemaRequest,
 )
 from gateway.dialects.cml.session_state import State
@@ -27,7 +36,7 @@ from tests.dialects.cml.console_story import (
     synchronised,
     the_broker,
 )
-from tests.dialects.cml.playbook import shop
+from tests.dialects.cml.playbook import Shop, shop
 
 # Silence.
 
@@ -138,6 +147,80 @@ def test_a_restart_while_not_connected_is_seen_by_the_start_time() -> None:
     play.connects()
     play.time_passes(3)
     assert ResyncBegan(restarted=True) in play.left()
+
+
+class Odd(Shop):
+    """A broker whose next reply about an object may lack fields, or have others.
+
+    Attributes:
+        odd: the fields of that reply that differ, by number; empty for one that it lacks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(objects=shop().objects)
+        self.odd: dict[int, dict[str, str]] = {}
+
+    def reply(self, request: Request) -> Reply:
+        reply = super().reply(request)
+        if not isinstance(request, InspectRequest) or not isinstance(reply, InspectReply):
+            return reply
+        odd = self.odd.pop(cast("int", request.object_id), {})
+        fields = [Field(one.name, odd.get(one.name, one.text)) for one in reply.fields]
+        return replace(reply, fields=tuple(one for one in fields if one.text or one.name not in odd))
+
+
+@pytest.mark.parametrize(
+    ("number", "odd", "reconnects"),
+    [
+        (0, {"started": ""}, False),
+        (0, {"started": ""}, True),
+        (0, {"started": "2026-11-21T00:01+00:00"}, False),
+        (0, {"connection": ""}, True),
+        (7, {"name": ""}, True),
+    ],
+)
+def test_one_odd_reply_is_no_restart(number: int, odd: dict[str, str], *, reconnects: bool) -> None:
+    broker = Odd()
+    broker.put(200, "connection", 0, name="console")
+    play = synchronised(broker=broker)
+    if reconnects:
+        play.disconnects()
+        broker.remove(200)
+        broker.put(201, "connection", 0, name="console")
+    broker.odd[number] = odd
+    if reconnects:
+        play.connects()
+    play.time_passes(60)
+    assert not broker.odd
+    steps = play.left()
+    assert ResyncBegan(restarted=True) not in steps
+    assert number or not any(isinstance(one, ObjectSeen) and one.deleted for one in steps)
+    play.stands(State.SYNCHRONISED)
+
+
+def test_a_start_time_that_the_first_reply_lacks_is_that_of_this_run() -> None:
+    broker = Odd()
+    broker.odd[0] = {"started": ""}
+    play = synchronised(broker=broker)
+    play.time_passes(60)
+    assert ResyncBegan(restarted=True) not in play.left()
+    play.broker.put(0, "broker", name="shop", started="2026-11-21T00:01+00:00")
+    play.time_passes(60)
+    assert ResyncBegan(restarted=True) in play.left()
+
+
+def test_a_new_connection_of_ours_that_is_listed_late_is_no_restart() -> None:
+    broker = shop()
+    broker.put(200, "connection", 0, name="console")
+    play = synchronised(broker=broker)
+    play.disconnects()
+    broker.remove(200)
+    play.connects()
+    play.answers()
+    play.answers()
+    broker.put(201, "connection", 0, name="console")
+    play.time_passes(60)
+    assert ResyncBegan(restarted=True) not in play.left()
 
 
 def test_a_restart_within_the_minute_is_seen_by_the_number_of_our_own_connection() -> None:

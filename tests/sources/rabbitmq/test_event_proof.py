@@ -335,20 +335,21 @@ async def test_a_plugin_that_was_disabled_and_enabled_makes_a_gap_from_the_last_
         assert "missed" not in names_in(sink)
 
 
+@pytest.mark.parametrize("asks", [True, False], ids=["shown", "proxy"])
 async def test_a_plugin_that_was_disabled_while_a_durable_subscription_was_away_is_no_covered_absence(
-    unbound: PrivateBroker,
+    unbound: PrivateBroker, *, asks: bool
 ) -> None:
     name = f"amqp-gateway.events.test-{secrets.token_hex(4)}"
     subscription = DurableSubscription(name, 10_000, 60 * SECOND, MemoryLedger())
     try:
-        async with consuming(unbound, subscription) as first:
+        async with consuming(unbound, subscription, asks=asks) as first:
             await until(lambda: "caught up" in first.reported, "it listens")
-        async with consuming(unbound, subscription) as second:
+        async with consuming(unbound, subscription, asks=asks) as second:
             await until(lambda: "caught up" in second.reported, "it listens again")
         assert second.reported[0].endswith(": "), "its bindings were there"
         unbound.rabbitmqctl("eval", f"{DISABLED}, {ENABLED}.")
         await make_queue(unbound, "missed")
-        async with consuming(unbound, subscription) as third:
+        async with consuming(unbound, subscription, asks=asks) as third:
             await until(lambda: "caught up" in third.reported, "it listens again")
             # Before it was bound, and once more when it is consumed: so long nothing came.
             assert sum("was not bound any more" in one for one in third.reported) == 2
@@ -628,7 +629,7 @@ def policy_on_all(
         try:
             yield
         finally:
-            client.delete(f"{kind}/%2F/cap").raise_for_status()
+            client.delete(f"{kind}/%2F/cap")  # the test may have done so
 
 
 async def burst(broker: PrivateBroker, number: int) -> None:
@@ -678,9 +679,18 @@ async def test_a_policy_that_lets_nothing_wait_is_the_reason_why_nothing_arrives
             assert "plugin" not in sink.reported[0]
 
 
-@pytest.mark.parametrize("is_cleared", [False, True])
+async def test_a_short_time_to_live_is_never_taken_for_a_plugin_that_publishes_nothing(
+    unbound: PrivateBroker,
+) -> None:
+    with policy_on_all(unbound, {"message-ttl": 1}):
+        async with consuming(unbound) as sink:
+            await until(lambda: sink.reported, "a reason, or that a look was fast enough")
+            assert sink.reported[0] == "connected" or "the policy 'cap' (message-ttl: 1)" in sink.reported[0]
+
+
+@pytest.mark.parametrize("change", ["none", "cleared", "replaced", "overruled"])
 async def test_what_a_policy_dropped_from_a_durable_queue_is_no_covered_absence(
-    unbound: PrivateBroker, *, is_cleared: bool
+    unbound: PrivateBroker, change: str
 ) -> None:
     name = f"amqp-gateway.events.test-{secrets.token_hex(4)}"
     subscription = DurableSubscription(name, 10_000, 60 * SECOND, MemoryLedger())
@@ -690,15 +700,32 @@ async def test_what_a_policy_dropped_from_a_durable_queue_is_no_covered_absence(
             await until(lambda: "caught up" in first.reported, "it listens")
         with policy_on_all(unbound, {"max-length": 10}):
             await burst(unbound, 50)
-            if not is_cleared:
-                async with consuming(unbound, subscription, keys) as second:
-                    await until(lambda: "caught up" in second.reported, "it listens again")
-        if is_cleared:
+            with unbound.http() as client:
+                if change in REPLACING:
+                    harmless = {"pattern": ".*", "definition": {"max-length": 100_000}, "priority": 9}
+                    client.put(f"policies/%2F/{REPLACING[change]}", json=harmless).raise_for_status()
+                    await until(
+                        lambda: (
+                            client.get(f"queues/%2F/{name}").json().get("effective_policy_definition")
+                            == harmless["definition"]
+                        ),
+                        "the statistics have the new policy",
+                    )
+                elif change == "cleared":
+                    client.delete("policies/%2F/cap").raise_for_status()
             async with consuming(unbound, subscription, keys) as second:
                 await until(lambda: "caught up" in second.reported, "it listens again")
-        # The statistics that show policies may still have the one that was cleared.
-        texts = ["the policy 'cap' (max-length: 10)", *(["policy.cleared of 'cap'"] if is_cleared else [])]
+        # The statistics that show policies may still have the one of before.
+        event = {"none": "", "cleared": "policy.cleared of 'cap'"}.get(
+            change, f"policy.set of '{REPLACING.get(change)}'"
+        )
+        texts = ["the policy 'cap' (max-length: 10)", *([event] if event else [])]
         assert any(text in line for line in second.reported for text in texts), second.reported
     finally:
         with unbound.http() as client:
+            client.delete("policies/%2F/over")
             client.delete(f"queues/%2F/{name}").raise_for_status()
+
+
+REPLACING = {"replaced": "cap", "overruled": "over"}
+"""The policy that is set in place of, or above, the one that dropped events."""

@@ -334,7 +334,21 @@ async def test_what_is_made_around_the_return_of_a_permission_is_counted_from_it
     assert shop.recorded(GAPS) == gaps
 
 
-async def test_statistics_that_are_reset_count_on_from_zero(shop: Shop) -> None:
+def reset(broker: PrivateBroker) -> None:
+    with broker.http() as http:
+        http.delete("reset").raise_for_status()
+
+
+def management_off_and_on(broker: PrivateBroker) -> None:
+    """Do what RabbitMQ does when the plugin is disabled and enabled; the agent keeps the statistics."""
+    apps = "[rabbitmq_management_agent, rabbitmq_management]"
+    broker.rabbitmqctl("eval", f"rabbit:stop_apps(lists:reverse({apps})), rabbit:start_apps({apps}, #{{}}).")
+
+
+@pytest.mark.parametrize("forget", [reset, management_off_and_on])
+async def test_statistics_that_are_reset_count_on_from_zero(
+    shop: Shop, forget: Callable[[PrivateBroker], None]
+) -> None:
     """Also those of a queue that shows no less than before its last rise, with which it got all it had."""
     by_steps, at_once = new_name("reset"), new_name("at-once")
     async with shop.publisher() as channel:
@@ -351,8 +365,7 @@ async def test_statistics_that_are_reset_count_on_from_zero(shop: Shop) -> None:
         await until(partial(is_forgotten, shop.plant.broker, queue), "the closed channel is forgotten")
     shown = shop.read
     await until(lambda: shop.read >= shown + 3, "three more listings")
-    with shop.plant.broker.http() as http:
-        http.delete("reset").raise_for_status()
+    await asyncio.to_thread(forget, shop.plant.broker)
     await shop.lists({by_steps: 0, at_once: 0})
     async with shop.publisher() as channel:
         await shop.gains(channel, [by_steps, at_once], 0)

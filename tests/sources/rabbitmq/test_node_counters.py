@@ -8,12 +8,19 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.session import LinkDown, LinkUp
+from gateway.mapping.paths import Json
 from gateway.model.observations import Counting, ObjectSeen
-from gateway.model.times import HOUR, MINUTE, SECOND
+from gateway.model.times import HOUR, MILLISECOND, MINUTE, SECOND
 from gateway.model.values import Value
-from gateway.sources.rabbitmq.management_api import Refused
-from tests.sources.rabbitmq.imitation import NODE, ImitatedBroker, World
-from tests.sources.rabbitmq.story import world
+from gateway.sources.rabbitmq.management_api import (
+    Answer,
+    Document,
+    ListingRequest,
+    ManagementRequest,
+    Refused,
+)
+from tests.sources.rabbitmq.imitation import EPOCH, NODE, ImitatedBroker, World
+from tests.sources.rabbitmq.story import CONNECTED_AT, world
 from tests.sources.rabbitmq.test_event_gaps import former
 
 OTHER = "rabbit@other"
@@ -143,6 +150,121 @@ def test_a_node_that_comes_back_with_what_it_had() -> None:
     shop.broker.objects["node"][OTHER,] = {**document, "uptime": 600_000}
     shop.run(60)
     assert countings(shop, "queue", since) == [Counting.UNKNOWN]
+
+
+class OddNode:
+    """Answers listings of nodes with the only node, whose uptime grows, and which is odd in one of them.
+
+    Attributes:
+        odd: what the next answer has in the place of other values; ``None`` for a key without a value.
+        left_out: keys that it lacks.
+    """
+
+    def __init__(self, shop: World) -> None:
+        self._shop = shop
+        self.odd: dict[str, Json] = {}
+        self.left_out: tuple[str, ...] = ()
+        self.listings = 0
+        shop.broker.failure = self._answer
+
+    @property
+    def uptime(self) -> int:
+        """The uptime in milliseconds."""
+        return HOUR // MILLISECOND + (self._shop.now - EPOCH) // MILLISECOND
+
+    def _answer(self, request: ManagementRequest) -> Answer | None:
+        if not isinstance(request, ListingRequest) or request.class_name != "node":
+            return None
+        self.listings += 1
+        document = {**self._shop.broker.objects["node"][NODE,], "uptime": self.uptime, **self.odd}
+        shown = {key: value for key, value in document.items() if key not in self.left_out}
+        self.odd, self.left_out = {}, ()
+        return Document([shown])
+
+    def run_listings(self, number: int = 1) -> None:
+        """Let time pass until nodes were listed so often."""
+        until = self.listings + number
+        while self.listings < until:
+            self._shop.run(0.1)
+
+
+ODD: list[Json] = [None, {}, [], True, 1.5, -1, 0, 1, 500, 99, "99", "", "x", 10**9, 1 << 70]
+
+
+@pytest.mark.parametrize("key", ["os_pid", "uptime", "running", "rates_mode"])
+def test_one_odd_document_of_a_node_is_no_restart(key: str) -> None:
+    """All that counted goes on, and nothing ends: not connections, nor queues that are not durable."""
+    shop = World()
+    node = OddNode(shop)
+    shop.broker.add_queue("carts", durable=False, message_stats={"publish": 33})
+    shop.broker.add_connection("peer -> us", CONNECTED_AT)
+    shop.run(30)
+    living = [(one.name, one.number) for name in ("queue", "connection") for one in shop.source.known(name)]
+    since = len(shop.observed)
+    node.left_out = (key,)
+    for value in [{}, *({key: one} for one in ODD)]:
+        node.odd = value
+        node.run_listings(3)
+        left = [(one.name, one.number) for name in ("queue", "connection") for one in shop.source.known(name)]
+        assert left == living, value
+        assert Counting.BEGAN not in countings(shop, "queue", since), value
+        assert Counting.BEGAN not in countings(shop, "node", since), value
+        assert shop.value("node", NODE, "osProcess") == 100, value
+    assert len(living) == 2
+
+
+@pytest.mark.parametrize(
+    "odd", [{"os_pid": {}}, {"os_pid": "99"}, {"uptime": 500}, {"uptime": 10**9}], ids=str
+)
+def test_an_odd_document_at_the_start_of_the_gateway_is_no_restart(odd: dict[str, Json]) -> None:
+    shop = World()
+    node = OddNode(shop)
+    started = shop.now - HOUR
+    known = former("node", (NODE,), 12, name=NODE, clusterName="shop", osProcess="100", startTime=started)
+    shop.broker.add_queue("orders", messages=33, message_stats={"publish": 33})
+    queue = former("queue", ("/", "orders"), 14, vhost="/", name="orders", durable=True)
+    shop.source.remember([known, queue], shop.now, events_kept=False, complete_until=shop.now - 30 * SECOND)
+    node.odd = odd
+    shop.run(30)
+    assert set(countings(shop, "queue")) == {Counting.GO_ON}
+
+
+@pytest.mark.parametrize(
+    ("restarted", "listings"),
+    [
+        ({"os_pid": "99", "uptime": 500}, 1),
+        ({"uptime": 500}, 2),
+        ({"os_pid": "99"}, 2),
+        ({"os_pid": {}, "uptime": 500}, 2),
+    ],
+    ids=["process and uptime", "in a container", "long ago", "uptime alone can be read"],
+)
+def test_a_restart_is_noticed_as_soon_as_it_is_certain(restarted: dict[str, Json], listings: int) -> None:
+    shop = World()
+    node = OddNode(shop)
+    shop.broker.add_queue("carts", durable=False, message_stats={"publish": 33})
+    shop.run(30)
+    since, began = len(shop.observed), shop.now
+    for _ in range(listings):
+        assert Counting.BEGAN not in countings(shop, "node", since)
+        node.odd = restarted
+        node.run_listings()
+    shop.run(0.1)
+    assert Counting.BEGAN in countings(shop, "node", since)
+    assert shop.now - began < 10 * SECOND
+
+
+def test_a_node_that_was_seen_not_to_run_needs_one_document_only() -> None:
+    shop = World()
+    node = OddNode(shop)
+    shop.run(30)
+    since = len(shop.observed)
+    node.left_out = ("uptime", "os_pid")
+    node.run_listings()
+    node.odd = {"uptime": 500}
+    node.run_listings()
+    shop.run(0.1)
+    assert Counting.BEGAN in countings(shop, "node", since)
 
 
 def countings_of_new(shop: World, name: str) -> list[Counting]:

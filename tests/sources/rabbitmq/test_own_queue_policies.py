@@ -192,33 +192,49 @@ def receive(drops: PossibleDrops, *events: tuple[str, dict[str, Json]], others: 
         ([("policy.set", CAP)], True),
         ([("policy.set", {**CAP, "pattern": BACKTRACKING})], True),
         ([("policy.set", {**CAP, "vhost": "shop"})], False),
-        ([("policy.set", {**CAP, "pattern": "^orders"})], False),
-        ([("policy.set", {**CAP, "apply-to": "exchanges"})], False),
-        ([("policy.set", {**CAP, "definition": {"max-length": 1_000}})], False),
-        ([("policy.set", {**CAP, "definition": {"max-length": 50}})], False),
+        ([("policy.set", {**CAP, "pattern": "^orders"})], True),
+        ([("policy.set", {**CAP, "apply-to": "exchanges"})], True),
+        ([("policy.set", {**CAP, "definition": {"max-length": 1_000}})], True),
+        ([("policy.set", {**CAP, "definition": {"max-length": 50}})], True),
         ([CLEARED], True),
-        ([("policy.set", {**CAP, "pattern": "^o"}), CLEARED], False),
+        ([("policy.set", {**CAP, "pattern": "^o"}), CLEARED], True),
+        ([("queue.created", {"vhost": "/"})], False),
         ([("parameter.set", OF_OPERATOR)], True),
         ([("parameter.set", {**OF_OPERATOR, "component": "shovel"})], False),
         ([("parameter.cleared", {"vhost": "/", "component": "operator_policy", "name": "cap"})], True),
     ],
 )
-def test_in_a_backlog_a_change_of_a_policy_may_be_the_only_trace_of_what_it_dropped(
+def test_in_a_backlog_a_change_of_a_policy_may_be_the_only_trace_of_what_was_dropped(
     events: list[tuple[str, dict[str, Json]]], *, concerned: bool
 ) -> None:
+    """What it replaced, or overruled, is not known."""
     waited = drops()
     receive(waited, *events, others=20)
     waited.emptied(100 * SECOND, 100 * SECOND)
     assert bool(waited.found(NONE)) is concerned
 
 
-def test_a_policy_that_is_cleared_while_events_arrive_dropped_nothing_that_it_did_not_reach() -> None:
+@pytest.mark.parametrize(
+    "event",
+    [("policy.cleared", {"vhost": "/", "name": "orders-ttl"}), ("policy.set", {**CAP, "pattern": "^orders"})],
+)
+def test_a_policy_that_changes_while_events_arrive_dropped_nothing_that_it_did_not_reach(
+    event: tuple[str, dict[str, Json]],
+) -> None:
     connected = drops()
     connected.emptied(SECOND, SECOND)
     connected.found(NONE)
-    receive(connected, ("policy.cleared", {"vhost": "/", "name": "orders-ttl"}))
+    receive(connected, event)
     connected.emptied(3 * SECOND, 3 * SECOND)
     assert connected.found(NONE) == ""
+
+
+@pytest.mark.parametrize(("ttl", "nothing"), [(0, True), (5, True), (60_000, False)])
+def test_what_is_dropped_before_a_look_finds_it_is_no_silent_broker(ttl: int, *, nothing: bool) -> None:
+    shown: Json = {"policy": "cap", "effective_policy_definition": {"message-ttl": ttl}}
+    policies = policies_of(QUEUE, 1_000, Document(shown))
+    assert policies is not None
+    assert policies.lets_nothing_wait is nothing
 
 
 def test_a_policy_that_was_set_and_cleared_between_two_questions_counts() -> None:
