@@ -27,17 +27,20 @@ class ConnectionSessions:
     """The sessions and links of a connection, each as a JSON object that the mapping's paths read.
 
     ``/api/connections/NAME/sessions`` shows them since RabbitMQ 4.1. The broker requests them from the
-    processes of the connection at that moment, so sessions and links that an answer lacks have ended.
+    processes of the connection at that moment, so sessions and links that an answer lacks have ended: unless
+    some are left out, or cannot be read. RabbitMQ leaves out a session whose process gives no answer.
 
     Attributes:
         sessions: the sessions of the connection.
         links: the links of all sessions, at most `MAX_LINKS`.
         left_out: the number of links beyond these.
+        unreadable: the number of documents that cannot be read.
     """
 
     sessions: list[Mapping[str, Json]] = field(default_factory=list)
     links: list[Mapping[str, Json]] = field(default_factory=list)
     left_out: int = 0
+    unreadable: int = 0
 
 
 def sessions_of(connection: str, virtual_host: str, answer: Json) -> ConnectionSessions | None:
@@ -53,6 +56,7 @@ def sessions_of(connection: str, virtual_host: str, answer: Json) -> ConnectionS
     for session in answer:
         number = integer_at(session, "channel_number") if isinstance(session, Mapping) else None
         if not isinstance(session, Mapping) or number is None:
+            found.unreadable += 1
             continue
         name = f"{connection} ({number})"
         found.sessions.append({**session, "gateway": {"name": name, "connection": connection}})
@@ -68,6 +72,8 @@ def sessions_of(connection: str, virtual_host: str, answer: Json) -> ConnectionS
                     found.left_out += 1
                 elif isinstance(link, Mapping):
                     found.links.append({**link, "gateway": {**worked_out, **_of_link(link)}})
+                else:
+                    found.unreadable += 1
     return found
 
 

@@ -35,7 +35,7 @@ from gateway.sources.rabbitmq.listing import (
     completed_queue,
     is_measured,
 )
-from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
+from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE, NARROWED
 from gateway.sources.rabbitmq.node_counters import NodeCounters
 from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject, listing_lag
 from gateway.sources.rabbitmq.object_names import (
@@ -59,7 +59,8 @@ _CONTENTS = WITHIN_VIRTUAL_HOST | FORWARDERS
 """Classes of which what is known of a virtual host ends, or is hidden, with it."""
 _WITH_HOST_AND_NAME = ("queue", "exchange", "policy")
 """Classes whose objects have the name that a client chose in a virtual host."""
-_FILTERED = _CONTENTS | {"binding"}
+_FILTERED = _CONTENTS | {"binding", "policy", "operatorPolicy"}
+"""All classes whose listings do so."""
 _WITH_NODES = WITHIN_VIRTUAL_HOST | {"connection"}
 """Classes of which objects end with a node: those that are not durable, and connections."""
 _HIDDEN = _FILTERED | {"consumer"}
@@ -114,6 +115,8 @@ class BrokerView:
         own_queues: knows which policies reach queues of the gateway's other sources.
         withheld: classes that may not be read. Their events are ignored: they would show some of the objects
             as if they were all.
+        is_narrowed: the reader lacks the tag ``monitoring``, so that nothing which answers about classes of
+            `NARROWED` lack has ended.
     """
 
     def __init__(
@@ -137,6 +140,7 @@ class BrokerView:
         self._own_users = own_users
         self._management_virtual_host = management_virtual_host
         self.withheld = set(ADMINISTRATIVE)
+        self.is_narrowed = False
         self._complete_until = 0
         self._former_store = ""
         self.processes = Processes()
@@ -500,7 +504,7 @@ class BrokerView:
         if listing.class_name == "queue":
             self._shown.retain(listing.seen)
             changes += self.failures.missed(listing.seen, now)
-        if listing.class_name in WITHIN_VIRTUAL_HOST:
+        if listing.class_name in _FILTERED - FORWARDERS:
             questioned += sorted({name.parts[0] for name in suspects} - set(questioned))
         if listing.class_name == "vhost":
             gone = [*gone, *self._contents_of(gone, now)]
@@ -532,7 +536,7 @@ class BrokerView:
 
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
         """Take note that an object answered 404 to a request made at ``asked`` (ns)."""
-        if self.is_out_of_reach(name, asked, now) or name.class_name in FORWARDERS:
+        if self.is_out_of_reach(name, asked, now) or self._is_withheld(name) or name.class_name in FORWARDERS:
             return []  # a shovel that is restarted is missing for a moment
         gone = self.known.not_found(name, asked, now)
         return [*gone, *self._contents_of(gone, now)] if name.class_name == "vhost" else gone
@@ -540,10 +544,18 @@ class BrokerView:
     def lacked(self, name: ObjectName, asked: int, now: int) -> list[Change]:
         """Apply that an object whose class cannot be listed answered 404: it ends at the second time."""
         known = self.known.get(name)
-        if known is None or (known.missed and self.is_out_of_reach(name, asked, now)):
+        is_hidden = known is None or (known.missed and self.is_out_of_reach(name, asked, now))
+        if is_hidden or self._is_withheld(name):
             return []
         gone = self.known.lacked(name, asked, now)
         return [*gone, *self._contents_of(gone, now)] if name.class_name == "vhost" else gone
+
+    def _is_withheld(self, name: ObjectName) -> bool:
+        """Return whether the reader may not see an object, as far as is known: RabbitMQ 4.3 has 404 then."""
+        if name.class_name in _FILTERED:
+            return self.hosts.hides(name.parts[0])
+        doubtful = self.is_narrowed or self.known.listings.asks_for_all(name.class_name)
+        return doubtful and name.class_name in NARROWED
 
     def is_out_of_reach(self, name: ObjectName, asked: int, now: int) -> bool:
         """Return whether an object may exist although the answer to a request of ``asked`` (ns) lacks it."""
@@ -627,7 +639,7 @@ class BrokerView:
             if not permitted:
                 changes += self.known.without_statistics(vhost.name, now)
         if not permitted:
-            for inside in self._inside(host):
+            for inside in self._inside(host, _FILTERED):
                 changes += self.known.out_of_sight(inside.name, now)
         return changes
 
@@ -777,10 +789,10 @@ class BrokerView:
     def _property(self, known: KnownObject | Reading, element: str) -> Value | None:
         return known.properties[self._readers[known.name.class_name].schema.positions[element]]
 
-    def _inside(self, host: str) -> Iterable[KnownObject]:
+    def _inside(self, host: str, classes: frozenset[str] = _CONTENTS) -> Iterable[KnownObject]:
         return [
             known
-            for class_name in sorted(_CONTENTS & self._readers.keys())
+            for class_name in sorted(classes & self._readers.keys())
             for known in self.known.of_class(class_name)
             if known.name.parts[0] == host
         ]

@@ -85,7 +85,7 @@ def as_meant(
 
     Args:
         name: the object that is meant.
-        needed: the fields that the document must have.
+        needed: the fields that the document must have, each with a value.
         columns: fields to request beside its name; ``None`` for the whole document.
 
     Raises:
@@ -104,7 +104,7 @@ def as_meant(
             f"nothing was sent: the management API answers with something else than {name}: does a proxy in"
             " front of it change paths or answers?",
         )
-    lacking = [key for key in needed if key not in document]
+    lacking = [key for key in needed if document.get(key) is None]
     if lacking:
         text = f"nothing was sent: the management API's answer about {name} lacks {', '.join(lacking)}"
         raise CallFailedError(Status.EXCEPTION, text)

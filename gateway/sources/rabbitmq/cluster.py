@@ -54,6 +54,8 @@ STARTING_AT_LONGEST = 120 * SECOND
 """Nanoseconds that a node may take from its start until it accepts clients."""
 _LONGEST_RENEWAL = 61 * SECOND
 """The same for the decision whether a process is still the same: the interval may be configured."""
+_OLDEST_READING = 300 * SECOND
+"""The same if the process ran for longer than this before the gateway's start: no doubt is left then."""
 
 
 def listing_columns(reader: ClassReader) -> tuple[str, ...]:
@@ -360,7 +362,11 @@ class Nodes:
             present is not None
             and not present.after
             and str(present.process) == str(start.process)
-            and present.time - start.time <= self._renewals.get(name, _LONGEST_RENEWAL) + SECOND
+            and (
+                present.time - start.time <= self._renewals.get(name, _LONGEST_RENEWAL) + SECOND
+                # One that was started since was so after the last reading, as old as that may have been.
+                or present.time < self.former_until - _OLDEST_READING
+            )
         )
 
     def is_unsettled(self, name: object, now: int, recovery: int, since: int = 0) -> bool:
@@ -370,9 +376,10 @@ class Nodes:
         One that was not listed ``since`` a time (ns) is unsettled, too: it may have stopped. A single node
         never is: that answers nothing before it has recovered its objects.
         """
-        if len(self._running) == 1 or not isinstance(name, str):
+        if len(self._running or self.former) == 1 or not isinstance(name, str):
             return False
-        if self._running.get(name) is False or self._listed.get(name, since) < since:
+        listed = self._listed.get(name, since if self._running else 0)
+        if self._running.get(name) is False or listed < since:
             return True
         last = max(self.started(name), self._stood_still.get(name, 0))
         return last > 0 and now - last < recovery

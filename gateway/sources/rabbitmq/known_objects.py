@@ -206,14 +206,17 @@ class KnownObjects(FormerObjects):
 
         Args:
             class_name: the class.
-            hidden: says whether an object may exist although listings do not show it.
+            hidden: says whether an object may exist although listings do not show it; so may one that is
+                unread because listings are partial.
         """
         unconfirmed = (self.get(name) for name in self._unconfirmed if name.class_name == class_name)
         is_asked = self.listings.awaits(class_name)
         remembered = self._remembered.of_class if is_asked else self._remembered.lagging
         suspected = chain(unconfirmed, remembered(class_name))
+        is_partial = self.listings.are_partial(class_name)
         return self._unresolved.any_resolved(class_name, self.get) or any(
-            known is not None and not hidden(known) for known in suspected
+            known is not None and not (hidden(known) or (is_partial and known.unread_since))
+            for known in suspected
         )
 
     def created(
@@ -486,7 +489,7 @@ class KnownObjects(FormerObjects):
                 changes += self.unread_alone(known.name, now)
             elif proves and not self._awaits_end(known, began):
                 changes += self._removed(known, now, now)
-        self.listings.swept(class_name, len(every), len(again))
+        self.listings.swept(class_name, len(lacking), len(again))
         return changes, [*suspects, *(one.name for one in self._remembered.lacking(class_name, seen))]
 
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:

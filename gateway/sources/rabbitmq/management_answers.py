@@ -433,6 +433,8 @@ class ManagementAnswers:
 
     def _overview_learned(self, overview: Json, now: int) -> list[Effect]:
         self._learn_amount(overview)
+        for class_name in self._singly.overview_read(overview):
+            self._list_unconfirmed_again(class_name, now)
         if self._view.nodes.learn_overview(overview):
             # It was upgraded: what failed before may succeed now.
             self.plan.retry(now, at_once=True)
@@ -672,6 +674,10 @@ class ManagementAnswers:
         a moment while they are restarted.
         """
         class_name = listing.class_name
+        if suspects and self._singly.doubt(class_name, listing.began):
+            self.plan.poll_overview_soon(now)
+            if self._view.is_narrowed:
+                return  # each question would be refused, and the broker logs that
         to_ask = self._singly.to_ask(class_name, suspects, listing.seen)[: self._config.suspects_asked]
         asked = {name for name in to_ask if self._asks_about(name)}
         for name in asked:
@@ -698,11 +704,13 @@ class ManagementAnswers:
     def _permission(self, request: PermissionRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(request, spent_on(answer, began, ended), ended)
         host = request.virtual_host
-        self._view.known.answered(ObjectName("vhost", (host,)), ended, exists=isinstance(answer, Document))
+        exists, refused = isinstance(answer, Document), isinstance(answer, Refused)
+        doubts = self._view.known.answered(ObjectName("vhost", (host,)), ended, exists=exists, failed=refused)
+        doubtful = self._stream.apply(doubts)
         self._list_unconfirmed_again("vhost", ended)
         if self._view.hosts.is_outdated(host, began):
             self.ask_permission(host)
-            return self.serve(ended)
+            return [*doubtful, *self.serve(ended)]
         # RabbitMQ 4.3 also answers 404 for a virtual host that the user may not read. If it is gone, an event
         # or a listing reports that.
         if isinstance(answer, NotFound) and not self._view.knows_host(host):
@@ -712,19 +720,20 @@ class ManagementAnswers:
         if isinstance(answer, NotFound) and vhost is not None and vhost.missed:
             # The listing lacks it, too: its end was not reported.
             gone = self._stream.apply(self._view.not_found(vhost.name, began, ended))
+            self._view.hosts.give_up(host)
             return [*gone, *self.serve(ended)]
         # The virtual host may have ended. What late events report of its contents is not hidden for that.
         unproven = isinstance(answer, NotFound) and not self._view.hosts.missed(host, ended)
         if unproven and "vhost" in self.visibility.readable:
             self.plan.poll_soon(ended, "vhost")
             return self.serve(ended)
-        permitted = isinstance(answer, Document)
+        permitted = exists
         if isinstance(answer, Broken) or (isinstance(answer, Document) and not self._is_within(host, answer)):
             self._view.hosts.give_up(host)
             return self.serve(ended)
         before = self._view.hosts.permitted(host)
         changes = self._view.learn_permission(host, permitted=permitted, now=ended)
-        effects = self._stream.apply(changes)
+        effects = [*doubtful, *self._stream.apply(changes)]
         if permitted and before is not True:
             self.plan.poll_soon(ended)
         elif not permitted and before is not False:
@@ -743,10 +752,13 @@ class ManagementAnswers:
             self._list_unconfirmed_again(request.name.class_name, ended)
             return [*effects, *self.serve(ended)]
         if request.columns:
-            return [*self._singly.take(request, answer, began, ended), *self.serve(ended)]
+            effects = self._singly.take(request, answer, began, ended)
+            if self._view.known.listings.asks_for_all(request.name.class_name):
+                self.plan.poll_overview_soon(ended)
+            return [*effects, *self.serve(ended)]
         body = answer.body if isinstance(answer, Document) else None
         named = self._view.name_of(request.name.class_name, body)
-        failed = isinstance(answer, Document | Broken) and named is None
+        failed = isinstance(answer, Document | Broken | Refused) and named is None
         exists = named == request.name.plain
         changes = self._view.known.answered(request.name, ended, exists=exists, failed=failed)
         if isinstance(answer, NotFound):

@@ -262,6 +262,25 @@ ManagementRequest: TypeAlias = (
 )
 
 
+NARROWED: Final = frozenset(
+    {"vhost", "connection", "channel", "consumer", "streamConsumer", "streamPublisher"}
+)
+"""Classes of which listings show a user without the tag ``monitoring`` some objects only, without a word."""
+
+
+def is_narrowed(overview: Json) -> bool:
+    """Return whether an overview is that of a user without the tag ``monitoring``.
+
+    It lacks the node that answers or, where the broker collects no statistics, the number of connections.
+    """
+    if not isinstance(overview, Mapping):
+        return False
+    totals = overview.get("object_totals")
+    if overview.get("disable_stats") is True:
+        return isinstance(totals, Mapping) and "connections" not in totals
+    return "node" not in overview
+
+
 def is_administrative(request: object) -> bool:
     """Return whether a request needs more than the tag ``monitoring``."""
     match request:

@@ -23,6 +23,8 @@ from gateway.sources.rabbitmq.management_api import (
 from gateway.sources.rabbitmq.path_proof import path_of
 
 _SERVER_ERRORS = 500
+_EXPLAINED = frozenset({401, 403, 404})
+"""Statuses below 500 that the broker gives a reason for."""
 _OF_PROXIES = frozenset({408, 429})
 """Statuses below 500 that only a proxy answers, which may have forwarded the request."""
 
@@ -134,7 +136,9 @@ def change_answer_of(status: int, body: bytes, *, lacks_api: bool = False) -> Ch
         return Changed()
     error, reason = error_of(body)
     text = f"status {status}{': ' if reason else ''}{reason}"
-    if body and not error:  # it may look at answers, too, so that the request may have reached the broker
+    # It may look at answers, too, so that the request may have reached the broker, which says why it refuses
+    # one, but for a few that it does not even understand.
+    if not error and (body or status in _EXPLAINED):
         return Unanswered(by_proxy(status))
     if status in {401, 403}:
         return Refused(is_login_refusal(error, reason), reason or text)

@@ -369,6 +369,10 @@ class ListingDoubts:
         """Note that an object is asked for by itself that a listing lacks, which began then (ns)."""
         self._asked.setdefault(name, began)
 
+    def asks_for_all(self, class_name: str) -> bool:
+        """Return whether it is asked whether the reader may see all objects of a class."""
+        return ObjectName(class_name, ()) in self._asked
+
     def answered(self, name: ObjectName, *, contradicts: bool) -> None:
         """Note an answer about an object; ``contradicts``: it exists or may exist, and a listing lacks it."""
         self._asked.pop(name, None)

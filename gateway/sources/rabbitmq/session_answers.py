@@ -101,19 +101,31 @@ class SessionAnswers:
     def _changes(
         self, connection: KnownObject, found: ConnectionSessions, began: int, now: int
     ) -> list[Change]:
-        """Apply a connection's sessions: those that two answers lack have ended."""
+        """Apply a connection's sessions: those that two answers lack have ended, if these show all there are.
+
+        RabbitMQ counts them as channels of the connection, every 5 s.
+        """
         changes: list[Change] = []
         seen: set[ObjectName] = set()
         for class_name, documents in zip(_CLASSES, (found.sessions, found.links), strict=True):
             for document in documents:
                 reading = self._readers[class_name].read(document)
-                if reading is not None:
+                if reading is None:
+                    found.unreadable += 1
+                else:
                     seen.add(reading.name)
                 if reading is not None and not self._known.is_overtaken(reading.name, began):
                     changes += self._known.listed(reading, began, (began + now) // 2, now)
+        position = self._readers["connection"].schema.positions["channels"]
+        counted = (*connection.properties, *connection.statistics)[position]
+        is_partial = bool(found.unreadable) or (isinstance(counted, int) and counted > len(found.sessions))
         for one in self._of(connection.name):
             # A link may have ended with its session.
-            if one.name not in seen and self._known.get(one.name) is not None:
+            if one.name in seen or self._known.get(one.name) is None:
+                continue
+            if is_partial or (one.name.class_name == "link" and found.left_out):
+                changes += self._known.out_of_sight(one.name, now)
+            else:
                 changes += self._known.lacked(one.name, began, now)
         return changes
 

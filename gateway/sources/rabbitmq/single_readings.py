@@ -19,6 +19,7 @@ from gateway.model.times import MINUTE, SECOND
 from gateway.sources.rabbitmq.broker_view import BrokerView
 from gateway.sources.rabbitmq.listing import listed_items
 from gateway.sources.rabbitmq.management_api import (
+    NARROWED,
     Answer,
     Broken,
     Document,
@@ -26,6 +27,7 @@ from gateway.sources.rabbitmq.management_api import (
     ObjectRequest,
     OwnerRequest,
     Refused,
+    is_narrowed,
     spent_on,
 )
 from gateway.sources.rabbitmq.object_names import ObjectName
@@ -194,11 +196,40 @@ class SingleReadings:
         expected = self._expected_at(request)
         lacking = {name for name in expected if name.plain not in names}
         self._read_at.update(dict.fromkeys(expected - lacking, ended))
-        for name in lacking if self._arrivals.arrives(request.name, place, ended) else ():
+        if not self._arrivals.arrives(request.name, place, ended):
+            return effects
+        missed = [known.missed for known in map(self._view.known.get, lacking) if known is not None]
+        for name in lacking:
             effects += self._stream.apply(self._view.lacked(name, began, ended))
+        if 0 in missed:
+            self.doubt(class_name, began)
         return effects
 
     # What a listing lacks.
+
+    def doubt(self, class_name: str, began: int) -> bool:
+        """Let nothing end that a listing lacks which began then (ns), before an overview was read.
+
+        Returns:
+            Whether the next overview shows whether the reader may see all objects of the class.
+        """
+        if class_name not in NARROWED:
+            return False
+        listings, every = self._view.known.listings, ObjectName(class_name, ())
+        if self._view.is_narrowed:
+            listings.answered(every, contradicts=True)
+        else:
+            listings.asked(every, began)
+        return True
+
+    def overview_read(self, overview: Json) -> list[str]:
+        """Take an overview, which shows whether the reader may see all; return the classes that waited."""
+        listings = self._view.known.listings
+        self._view.is_narrowed = is_narrowed(overview)
+        waited = [name for name in sorted(NARROWED) if listings.awaits(name)]
+        for class_name in NARROWED & self._readers.keys():
+            listings.answered(ObjectName(class_name, ()), contradicts=self._view.is_narrowed)
+        return waited
 
     def question(self, name: ObjectName) -> ObjectRequest:
         """Return the request that shows whether an object exists."""
@@ -234,7 +265,7 @@ class SingleReadings:
         known, class_name = self._view.known, request.name.class_name
         shown = request.place.items(answer.body) if isinstance(answer, Document) else []
         names = {self._view.name_of(class_name, one) for one in listed_items(class_name, shown or [])}
-        fails = isinstance(answer, Broken) or shown is None or None in names
+        fails = isinstance(answer, Broken | Refused) or shown is None or None in names
         changes = known.answered(request.name, ended, exists=request.name.plain in names, failed=fails)
         for name in names - {request.name, None}:
             if name is not None:

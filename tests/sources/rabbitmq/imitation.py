@@ -82,6 +82,13 @@ POLICY: dict[str, Json] = {
     "priority": 0,
     "definition": {},
 }
+_CONTENTS = {"queue", "exchange", "binding", "policy", "operatorPolicy", "shovel", "federationLink"}
+"""Classes of which a reader is shown what is in virtual hosts where it has a permission."""
+_OF_USERS = {"connection", "channel", "consumer", "streamConsumer", "streamPublisher"}
+"""Classes of which a reader without the tag `monitoring` is shown its own objects only: here, none."""
+_OF_MONITORS = {"node", "shovel", "federationLink"}
+"""Classes that are refused without that tag."""
+_NO_TAG = Refused(login=False, reason="User not authorised to access object")
 _WITHOUT_STATISTICS = {"vhost", "name", "durable", "auto_delete", "exclusive", "type", "node", "state"}
 """The properties of a queue in a listing with ``disable_stats=true``."""
 
@@ -121,6 +128,8 @@ class ImitatedBroker:
         self.owners: dict[str, str] = {}
         """The connections that own exclusive queues, by queue."""
         self.forbidden: set[str] = set()
+        self.monitoring = True
+        """Whether the reader has the tag `monitoring`, without which much is refused or left out."""
         self.failure: Callable[[ManagementRequest], Answer | None] = lambda _: None
         self.hidden_listings: set[str] = set()
         self.requests: list[ManagementRequest] = []
@@ -186,17 +195,7 @@ class ImitatedBroker:
             return failure
         match request:
             case OverviewRequest():
-                return Document(
-                    {
-                        "cluster_name": self.cluster_name,
-                        "node": self.answering or next(iter(self.objects["node"]), ("",))[0],
-                        "erlang_version": "25",
-                        "rabbitmq_version": self.version,
-                        "disable_stats": self.statistics_off,
-                        "object_totals": {"queues": len(self.objects["queue"])},
-                        "listeners": self.listeners,
-                    }
-                )
+                return Document(self._overview())
             case ListingRequest():
                 return self._page(request)
             case PermissionRequest():
@@ -204,6 +203,21 @@ class ImitatedBroker:
             case ObjectRequest() | OwnerRequest() | SessionsRequest() | UsedFeaturesRequest():
                 return self._single(request)
         return self._users()
+
+    def _overview(self) -> dict[str, Json]:
+        totals: dict[str, Json] = {"queues": len(self.objects["queue"])}
+        shown: dict[str, Json] = {
+            "cluster_name": self.cluster_name,
+            "erlang_version": "25",
+            "rabbitmq_version": self.version,
+            "disable_stats": self.statistics_off,
+            "object_totals": totals,
+        }
+        if self.monitoring:
+            shown["node"] = self.answering or next(iter(self.objects["node"]), ("",))[0]
+            shown["listeners"] = self.listeners
+            totals["connections"] = len(self.objects["connection"])
+        return shown
 
     def _single(
         self, request: ObjectRequest | OwnerRequest | SessionsRequest | UsedFeaturesRequest
@@ -225,9 +239,15 @@ class ImitatedBroker:
         return NotFound() if asked_for is None else Document(asked_for)
 
     def _at(self, request: ObjectRequest) -> Answer:
-        objects = self.objects[request.name.class_name]
+        class_name = request.name.class_name
+        objects = self.objects[class_name]
+        if class_name in _CONTENTS and request.name.parts[0] in self.forbidden:
+            return self._permission(request.name.parts[0])
+        is_page = class_name in _OF_USERS and not request.place.is_listing
+        if not self.monitoring and (is_page or class_name in _OF_MONITORS):
+            return _NO_TAG
         if request.place.is_listing:
-            items = [dict(one) for one in objects.values() if request.place.items([one])]
+            items = [dict(one) for one in self._shown(class_name) if request.place.items([one])]
             return Document([*items])
         known = objects.get(request.name.parts)
         return NotFound() if known is None else Document(dict(known))
@@ -251,12 +271,9 @@ class ImitatedBroker:
         return Document({"items": [item], "page": 1, "page_count": 1})
 
     def _page(self, request: ListingRequest) -> Answer:
-        items = [
-            dict(item)
-            for item in self.objects[request.class_name].values()
-            if request.class_name not in {"queue", "exchange", "binding", "shovel", "federationLink"}
-            or item.get("vhost") not in self.forbidden
-        ]
+        if not self.monitoring and request.class_name in _OF_MONITORS:
+            return _NO_TAG
+        items = [dict(item) for item in self._shown(request.class_name)]
         if request.class_name in self.hidden_listings:
             items = []
         if request.class_name == "user" and self.users is None:
@@ -269,6 +286,17 @@ class ImitatedBroker:
         part: list[Json] = [*items[(request.page - 1) * request.page_size : request.page * request.page_size]]
         pages = {"page": request.page, "page_count": count, "total_count": len(items)}
         return Document({"items": part, **pages})
+
+    def _shown(self, class_name: str) -> list[dict[str, Json]]:
+        """Return the objects of a class that the reader may see."""
+        every = list(self.objects[class_name].values())
+        if class_name in _CONTENTS:
+            return [one for one in every if one.get("vhost") not in self.forbidden]
+        if self.monitoring:
+            return every
+        if class_name == "vhost":
+            return [one for one in every if one.get("name") not in self.forbidden]
+        return [] if class_name in _OF_USERS else every
 
 
 @functools.cache

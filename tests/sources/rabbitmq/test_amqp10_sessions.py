@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 
 from gateway.mapping.paths import Json
@@ -120,6 +121,35 @@ def test_they_hang_on_their_connection_and_what_an_answer_lacks_is_gone() -> Non
     assert [known.statistics[1] for known in shop.source.known("link")] == [3]
     shop.event("connection.closed", name=CLIENT)
     assert shop.names("session") == shop.names("link") == []
+
+
+@pytest.mark.parametrize(
+    ("sessions", "channels"),
+    [
+        ([session()], 2),  # RabbitMQ leaves out one whose process gives no answer
+        ([session(), None], 1),
+        ([session(), {"incoming_links": []}], 1),
+        ([session(None, number=1)], 1),
+        ([session(*[link(handle) for handle in range(10, MAX_LINKS + 11)])], 1),
+    ],
+)
+def test_what_an_answer_lacks_that_does_not_show_all_there_is_has_not_ended(
+    sessions: list[Json], channels: int
+) -> None:
+    shop = shop_with_client(session(link(0)), session(number=1))
+    before = {name: shop.names(name) for name in ("session", "link")}
+    shop.broker.objects["connection"][CLIENT,]["channels"] = channels
+    shop.run(12)
+    shop.broker.sessions[CLIENT] = sessions
+    shop.run(60)
+    links, kept = set(shop.names("link")), set(before["link"])
+    assert kept <= links
+    lacking = {known.name.leaf: known.unread_since for known in shop.source.known("link")}["0"]
+    assert lacking
+    shop.broker.objects["connection"][CLIENT,]["channels"] = 1
+    shop.broker.sessions[CLIENT] = [session()]
+    shop.run(40)
+    assert (shop.names("session"), shop.names("link")) == ([SESSION], [])
 
 
 def test_a_handle_that_is_used_again_is_another_link() -> None:

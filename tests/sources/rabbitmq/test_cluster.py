@@ -11,7 +11,7 @@ from gateway.dialects.session import LinkDown, LinkUp
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from gateway.model.times import MILLISECOND, MINUTE, SECOND
-from gateway.sources.rabbitmq.cluster import RECOVERY, Features, Nodes, ResourceAlarms
+from gateway.sources.rabbitmq.cluster import RECOVERY, Features, Nodes, NodeStart, ResourceAlarms
 from gateway.sources.rabbitmq.management_api import (
     Answer,
     Broken,
@@ -452,6 +452,40 @@ def test_a_document_of_a_running_node_without_its_partitions_ends_none() -> None
     assert shown({**measured, "os_pid": "2", "uptime": 500}, 30) is None, "it was started again"
     assert shown({**measured, "os_pid": "2", "partitions": [*others]}, 35) == others
     assert shown({**node, "running": False}, 40) is shown(node, 45) is None
+
+
+@pytest.mark.parametrize(
+    ("began", "present", "same"),
+    [(-3600, -3600, True), (-420, -420, True), (-3600, -100, False), (-3600, 60, False)],
+)
+def test_a_process_of_long_before_goes_on_however_seldom_its_uptime_is_renewed(
+    began: int, present: int, *, same: bool
+) -> None:
+    """In a container each process has the same id. Here the uptime is renewed every 120 s.
+
+    ``began``, ``present``: when the run of before and the present one began, against the last reading (s).
+    """
+    known, last = Nodes(), 10_000 * SECOND
+    known.former_until = last
+    former = known.former[NODE] = NodeStart("1", last + began * SECOND)
+    read_at = last + 200 * SECOND
+    uptime = (read_at - 119 * SECOND - last - present * SECOND) // MILLISECOND
+    known.completed({"name": NODE, "running": True, "os_pid": "1", "uptime": uptime}, read_at)
+    assert known.is_start(NODE, former) is same
+
+
+def test_where_nodes_were_not_read_since_the_start_they_may_still_start() -> None:
+    now = 10_000 * SECOND
+    known = Nodes()
+    assert known.is_unsettled(NODE, now, RECOVERY, now - SECOND)
+    known.former = {NODE: NodeStart("1", SECOND)}
+    assert not known.is_unsettled(NODE, now, RECOVERY, now - SECOND), "a single one answers nothing then"
+    known.former["rabbit@other"] = NodeStart("2", SECOND)
+    assert known.is_unsettled(NODE, now, RECOVERY, now - SECOND)
+    for name in (NODE, "rabbit@other"):
+        known.completed({"name": name, "running": True}, now - SECOND)
+    assert not known.is_unsettled(NODE, now, RECOVERY, now - SECOND)
+    assert not known.is_unsettled("rabbit@left", now, RECOVERY, now - SECOND)
 
 
 @pytest.mark.parametrize(

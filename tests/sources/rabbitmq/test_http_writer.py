@@ -175,7 +175,7 @@ async def test_what_no_library_takes_is_not_sent(request_: BrokerRequest) -> Non
 
     async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
         heads.append(head)
-        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        writer.write(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n")
 
     async with server(serve) as url, HttpWriter(endpoint(url, "r"), endpoint(url, "w")) as writer:
         answer = await writer.make(request_)
@@ -206,6 +206,7 @@ async def test_without_a_writer_nothing_is_changed() -> None:
         (403, b"<html>Forbidden", Unanswered(by_proxy(403))),
         (400, b'{"error":"bad_request","reason":"in\\nuse"}', Rejected("in use")),
         (400, b'{"error":"x","reason":"&lt;&lt;\\"a&amp;amp;\\"&gt;&gt;"}', Rejected('<<"a&amp;">>')),
+        *((status, b"", Unanswered(by_proxy(status))) for status in (401, 403, 404)),
         (405, b"", Rejected("status 405")),
         (302, b"", Rejected("status 302")),
         (401, b'{"error":"not_authorised","reason":"Access refused."}', Refused(False, "Access refused.")),

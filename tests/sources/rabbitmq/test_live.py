@@ -28,6 +28,7 @@ from tests.components.rabbitmq import ALWAYS_BOUND, VirtualHost, login_refusal, 
 from tests.components.waiting import eventually, until
 from tests.links.ledger import MemoryLedger
 from tests.sources.rabbitmq.watching import (
+    MAPPING,
     OFTEN,
     complaints,
     event_endpoint,
@@ -109,6 +110,83 @@ async def test_a_virtual_host_without_permission_is_not_shown_as_empty(virtual_h
             assert watched.value("vhost", secret.name, "messages") is None
             assert watched.value("vhost", virtual_host.name, "state") == "running"
             assert watched.received("queue", "hidden") == []
+
+
+async def test_rights_that_are_taken_away_end_nothing(virtual_host: VirtualHost) -> None:
+    """Without the tag RabbitMQ answers 200, and leaves out what is of others; so without a permission."""
+    broker, policies = virtual_host.broker, ("policy", "operatorPolicy")
+    of_monitors = ("vhost", "connection", "channel", "consumer")
+    with new_virtual_host(broker) as secret, reading_user(broker, [virtual_host.name]) as user:
+        with virtual_host.http() as http:
+            for kind in ("policies", "operator-policies"):
+                body: dict[str, object] = {"pattern": "^none$", "definition": {"max-length": 5}}
+                http.put(f"{kind}/{virtual_host.path}/bound", json=body).raise_for_status()
+        async with (
+            await aio_pika.connect(virtual_host.amqp_url()) as client,
+            watch(broker, user, events=False) as watched,
+        ):
+            queue = await (await client.channel()).declare_queue("orders")
+            await queue.consume(ignore)
+
+            def mine(class_name: str) -> dict[int, bool]:
+                """Return whether objects of this test are unread, by number: others use the broker, too."""
+                every = watched.source.known(class_name)
+                if class_name == "vhost":
+                    every = [one for one in every if one.name.leaf == secret.name]
+                elif class_name in {"connection", "channel"}:
+                    host = list(MAPPING.classes["connection"].properties).index("vhost")
+                    found = [
+                        one
+                        for one in watched.source.known("connection")
+                        if one.properties[host] == virtual_host.name
+                    ]
+                    names = tuple(one.name.leaf for one in found) or ("?",)
+                    every = [one for one in every if one.name.leaf.startswith(names)]
+                else:
+                    every = [one for one in every if one.name.parts[0] == virtual_host.name]
+                return {one.number: bool(one.unread_since) for one in every}
+
+            async def change(*arguments: str) -> None:
+                await asyncio.to_thread(broker.rabbitmqctl, *arguments)
+
+            async def are_listed(*class_names: str) -> None:
+                """Wait until these classes were listed some times more."""
+                paths = [MAPPING.classes[class_name].listing for class_name in class_names]
+                limits = {path: watched.asked[path] + 4 for path in paths}
+                await until(
+                    lambda: all(watched.asked[path] >= limit for path, limit in limits.items()),
+                    f"{class_names} are listed",
+                )
+
+            def are_unread(*class_names: str) -> bool:
+                return all(mine(name) and all(mine(name).values()) for name in class_names)
+
+            def lacks(class_name: str) -> bool:
+                text = f"the broker lists class {class_name} without"
+                return watched.status is not None and text in watched.status.detail
+
+            await ready(watched, events=False)
+            await until(lambda: all(map(mine, (*of_monitors, *policies))), "everything is known")
+            before = {name: mine(name).keys() for name in (*of_monitors, *policies)}
+            await change("set_user_tags", user.name, "management")
+            await until(lambda: are_unread(*of_monitors), "they are unread")
+            await are_listed(*of_monitors)
+            await until(lambda: all(map(lacks, of_monitors)), "the source says so")
+            assert {name: mine(name).keys() for name in before} == before
+            assert watched.status is not None
+            assert watched.status.state is SourceState.DEGRADED
+            assert "give it the tag 'monitoring'" in watched.status.detail
+
+            await change("set_user_tags", user.name, "monitoring")
+            await until(lambda: not any(any(mine(name).values()) for name in of_monitors), "they are read")
+            await change("clear_permissions", "-p", virtual_host.name, user.name)
+            await until(lambda: are_unread(*policies), "policies are unread")
+            await are_listed(*policies)
+            assert {name: mine(name).keys() for name in before} == before
+
+
+async def ignore(_message: object) -> None:
+    """Take a message."""
 
 
 async def test_without_the_event_plugin_the_agent_says_what_it_cannot_see(

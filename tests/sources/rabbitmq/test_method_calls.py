@@ -468,6 +468,7 @@ WHOLE: dict[str, Json] = {
         [],
         {**WHOLE, "name": "other"},
         *({key: value for key, value in WHOLE.items() if key != lacking} for lacking in WHOLE),
+        *({**WHOLE, lacking: None} for lacking in WHOLE),
     ],
 )
 def test_nothing_is_written_back_from_a_poor_reading(found: Json) -> None:

@@ -335,7 +335,15 @@ def test_what_one_listing_lacks_ends_by_a_second_one_where_single_answers_are_no
     assert shop.names("queue") == []
 
 
-@pytest.mark.parametrize("answer", [FAILS, Document({"items": [], "page": 1, "page_count": 0}), Document([])])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FAILS,
+        Refused(login=False, reason="status 401"),
+        Document({"items": [], "page": 1, "page_count": 0}),
+        Document([]),
+    ],
+)
 def test_empty_listings_prove_nothing_where_requests_for_the_objects_fail(answer: Answer) -> None:
     """So answers a server in the broker's place, such as a page of a proxy under maintenance."""
     shop = world()
@@ -468,6 +476,121 @@ def test_what_listings_lack_does_not_end_before_any_of_it_was_asked_for(*, resta
     assert (len(shop.names("binding")), "binding" in ends(shop)) == (len(queues), False)
     assert all(unread(shop, "binding").values())
     assert read_in_part(shop).keys() == {"rabbitmq:binding", "rabbitmq:policy"}
+
+
+OF_MONITORS = {"vhost": "team", "connection": "peer -> us", "consumer": "//orders//0"}
+"""An object of each class of which a reader without the tag `monitoring` is shown its own ones only."""
+
+
+def without_the_tag(version: str, *, events: bool = True) -> World:
+    """Return a world with such objects, just before the reader loses the tag."""
+    shop = world(events=events)
+    shop.broker.version = version
+    shop.broker.add_vhost("team")
+    shop.broker.forbidden.add("team")
+    shop.broker.objects["consumer"]["one",] = WITHOUT_PAGES["consumer"]
+    shop.run(60)
+    assert {name: shop.names(name)[-1] for name in OF_MONITORS} == OF_MONITORS
+    return shop
+
+
+@pytest.mark.parametrize("version", ["3.10.8", "4.3.6"])
+@pytest.mark.parametrize("events", [True, False])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_a_reader_without_the_tag_monitoring_is_not_shown_has_not_ended(
+    version: str, *, events: bool, restarted: bool
+) -> None:
+    """RabbitMQ answers 200, and leaves out what is of others; 4.3 has 404 for a virtual host."""
+    shop = without_the_tag(version, events=events)
+    shop.broker.monitoring = False
+    if restarted:
+        shop = started_again(shop, lambda _: None)
+    shop.run(120)
+    assert {name: shop.names(name)[-1] for name in OF_MONITORS} == OF_MONITORS
+    assert (ends(shop), [name for name in OF_MONITORS if not unread(shop, name)[OF_MONITORS[name]]]) == (
+        [],
+        [],
+    )
+    assert {f"rabbitmq:{name}" for name in OF_MONITORS} <= read_in_part(shop).keys()
+    assert "give it the tag 'monitoring'" in shop.source.status.detail
+
+    del shop.broker.objects["connection"]["peer -> us",]
+    del shop.broker.objects["consumer"]["one",]
+    del shop.broker.objects["vhost"]["team",]
+    shop.run(60)
+    assert ends(shop) == []
+    shop.broker.monitoring = True
+    shop.run(1000)
+    assert sorted(ends(shop)) == ["connection", "consumer", "vhost"], (
+        "each answers 404, or two listings lack it"
+    )
+    assert (shop.source.status.state, read_in_part(shop)) == (SourceState.SYNCHRONISED, {})
+
+
+@pytest.mark.parametrize("narrowed", [True, False])
+def test_what_is_read_singly_without_the_tag_monitoring_has_not_ended_either(*, narrowed: bool) -> None:
+    shop = without_the_tag("3.10.8")
+    shop.broker.failure = not_listing("consumers")
+    shop.run(60)
+    shop.broker.monitoring = not narrowed
+    if not narrowed:
+        del shop.broker.objects["consumer"]["one",]
+    shop.run(55)
+    assert ends(shop) == ([] if narrowed else ["consumer"])
+
+
+def test_a_reader_that_lost_the_tag_monitoring_reads_the_rest_after_an_outage() -> None:
+    shop = without_the_tag("3.10.8")
+    shop.broker.monitoring = False
+    shop.run(60)
+    shop.broker.failure = lambda _: Unavailable("down")
+    shop.run(30)
+    shop.broker.failure = lambda _: None
+    shop.run(120)
+    assert (ends(shop), unread(shop, "queue")) == ([], {"//orders": False})
+    assert shop.source.status.state is SourceState.DEGRADED
+
+
+def test_what_a_policymaker_without_permission_is_not_shown_has_not_ended() -> None:
+    """Its listing of parameters lacks those of the virtual host, and each of these answers 401."""
+    shop = World(RabbitMqSourceConfig(user="gateway", writer="writer"))
+    shop.broker.objects["parameter"]["/", "shovel", "mover"] = {
+        "vhost": "/",
+        "component": "shovel",
+        "name": "mover",
+        "value": {},
+    }
+    shop.run(70)
+    (name,) = shop.names("parameter")
+    shop.broker.hidden_listings = {"parameter"}
+    shop.broker.failure = lambda request: (
+        Refused(login=False, reason="status 401") if isinstance(request, ObjectRequest) else None
+    )
+    shop.run(180)
+    assert (ends(shop), unread(shop, "parameter")) == ([], {name: True})
+    assert read_in_part(shop).keys() == {"rabbitmq:parameter"}
+
+
+@pytest.mark.parametrize("version", ["3.10.8", "4.3.6"])
+@pytest.mark.parametrize("class_name", ["policy", "operatorPolicy", "binding"])
+def test_what_is_in_a_virtual_host_that_may_not_be_read_any_more_is_unread(
+    class_name: str, version: str
+) -> None:
+    shop = world(events=False)
+    shop.broker.version = version
+    shop.broker.add_vhost("team")
+    shop.broker.add_exchange("till", "team")
+    shop.broker.add_queue("orders", "team")
+    shop.broker.objects[class_name]["one",] = {**WITHOUT_PAGES[class_name], "vhost": "team"}
+    shop.run(60)
+    (name,) = shop.names(class_name)
+    shop.broker.forbidden.add("team")
+    shop.run(120)
+    assert (ends(shop), unread(shop, class_name)) == ([], {name: True})
+    assert shop.value("vhost", "team", "state") == "notPermitted"
+    shop.broker.forbidden.clear()
+    shop.run(120)
+    assert (ends(shop), unread(shop, class_name), read_in_part(shop)) == ([], {name: False}, {})
 
 
 @pytest.mark.parametrize("restarted", [False, True])
