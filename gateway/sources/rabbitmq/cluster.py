@@ -247,8 +247,8 @@ class Nodes:
         if read.process is None:
             read.process = known.process
         is_other = known.process is not None and str(known.process) != str(read.process)
-        lateness = self._renewals.get(name, _LONGEST_RENEWAL) + SECOND
-        is_later, is_earlier = read.time > known.time + lateness, read.time < known.time - lateness
+        is_earlier = read.time < known.time - self._renewals.get(name, _LONGEST_RENEWAL) - SECOND
+        is_later = self._is_later(name, read, known)
         has_fallen = read.uptime < former if name in self._starts else is_later
         if not (is_other or has_fallen or is_earlier):
             return False
@@ -362,11 +362,15 @@ class Nodes:
             present is not None
             and not present.after
             and str(present.process) == str(start.process)
-            and (
-                present.time - start.time <= self._renewals.get(name, _LONGEST_RENEWAL) + SECOND
-                # One that was started since was so after the last reading, as old as that may have been.
-                or present.time < self.former_until - _OLDEST_READING
-            )
+            and not self._is_later(name, present, start)
+        )
+
+    def _is_later(self, name: str, present: NodeStart, former: NodeStart) -> bool:
+        """Return whether a start is another one than that of an earlier run of the gateway, by its time."""
+        return (
+            present.time - former.time > self._renewals.get(name, _LONGEST_RENEWAL) + SECOND
+            # One that was started since was so after the last reading, as old as that may have been.
+            and present.time >= self.former_until - _OLDEST_READING
         )
 
     def is_unsettled(self, name: object, now: int, recovery: int, since: int = 0) -> bool:
