@@ -60,10 +60,14 @@ def watched(site: Site, log: Path) -> Iterator[RunningCommand]:
         yield gateway
 
 
-def lives(site: Site, queue: str) -> list[tuple[object, ...]]:
-    """Return kind, object and inference of each begin and end of a queue of this name in the log."""
+def lives(site: Site, queue: str, gained: int = 0) -> list[tuple[object, ...]]:
+    """Return kind, object and inference of each begin and end of a queue of this name in the log.
+
+    ``gained``: what one life may have gained: the first of two messages of it that waited is its beginning.
+    """
     found = rows(site, LIVES, name=queue)
-    assert not [row for row in found if row[3] is not None], "no counter continues"
+    counted = [row for row in found if row[3] is not None and f'"delta":{gained},' not in str(row[3])]
+    assert not counted, "no counter continues"
     return [row[:3] for row in found if row[0] in {"create", "delete"}]
 
 
@@ -107,7 +111,7 @@ def check_moves(
     (_, identity, _), *_ = while_it_ran
     another = [("delete", identity, True), ("create", identity, None)]
     assert while_it_ran == another
-    assert lives(site, queue) == another * 2
+    assert lives(site, queue, back - 3) == another * 2
 
 
 @pytest.mark.long
