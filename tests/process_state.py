@@ -79,7 +79,7 @@ _END_SECONDS: Final = 60.0
 
 MAX_PLACES: Final = 10_000
 """The maximum number of places for which `Openings` knows the test."""
-_CONNECTED: Final = re.compile(r"raddr=(\('[^']*', \d+)")
+_CONNECTED: Final = re.compile(r"fd=(\d+),[^>]* raddr=(\('[^']*', \d+)")
 _NAMED: Final = re.compile(r"name='([^']+)'")
 
 
@@ -99,7 +99,7 @@ ClientServerConnection.connect_to_java_server = _noting_port(ClientServerConnect
 class Openings:
     """The tests in which files were opened, and sockets connected, for those that are never closed.
 
-    They are collected, and a failure then, in any later test.
+    They are collected, and a failure then, in any later test: until then none has their descriptors.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Openings:
         if event == "open":
             place = str(arguments[0])
         elif event == "socket.connect" and isinstance(arguments[1], tuple):
-            place = str(arguments[1][:2]).removesuffix(")")
+            place = _of_socket(arguments[0].fileno(), str(arguments[1][:2]).removesuffix(")"))  # type: ignore[attr-defined]
         else:
             return
         self._tests.pop(place, None)
@@ -123,10 +123,15 @@ class Openings:
 
     def of(self, warning: str) -> list[str]:
         """Return lines with the tests in which the resources in the text of a warning were opened last."""
-        places = dict.fromkeys([*_CONNECTED.findall(warning), *_NAMED.findall(warning)])
+        connected = [_of_socket(*found) for found in _CONNECTED.findall(warning)]
+        places = dict.fromkeys([*connected, *_NAMED.findall(warning)])
         return [
             f"{place} was opened last in {self._tests[place]}" for place in places if place in self._tests
         ]
+
+
+def _of_socket(descriptor: int | str, peer: str) -> str:
+    return f"the socket {descriptor} to {peer})"
 
 
 def process_state() -> State:

@@ -198,6 +198,9 @@ def test_that_leaves_it_open():
     listening = socket.create_server(("127.0.0.1", 0))
     left = socket.create_connection(listening.getsockname())
 
+def test_that_closes_one_to_the_same_place():
+    socket.create_connection(listening.getsockname()).close()
+
 def test_in_which_it_is_collected():
     global left
     del left
@@ -212,7 +215,7 @@ def test_of_a_socket_that_is_not_closed_the_test_is_named_that_opened_it(suite: 
     assert ran.status == 1
     assert "FAILED test_small.py::test_in_which_it_is_collected" in ran.output
     assert re.search(
-        r"'127.0.0.1', \d+ was opened last in test_small.py::test_that_leaves_it_open ", ran.output
+        r"'127.0.0.1', \d+\) was opened last in test_small.py::test_that_leaves_it_open ", ran.output
     )
 
 
