@@ -32,6 +32,7 @@ from gateway.sources.rabbitmq.rights import (
     writer_rights,
 )
 from gateway.state_folder import StateFolder
+from gateway.temporary_folders import temporary_place
 
 STOP_SECONDS: Final = 15.0
 
@@ -220,7 +221,7 @@ class Demonstration:
         log: Mapping[str, object] | None = None,
         writing: bool = True,
     ) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-demo-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-demo-", dir=temporary_place()))
         # The broker shares the folder: its keeper removes it even when this process is killed.
         self.broker = None if existing else PrivateBroker(self.folder, settings, progress, remove=True)
         self.workload: Workload | None = None
