@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.durable_files import PRIVATE, sync_folder
+from gateway.durable_files import PRIVATE, set_mode, sync_folder
 from gateway.file_owners import reason_of
 
 MAX_LOG_PAGES = 16_384
@@ -234,8 +234,7 @@ def copy_index(path: Path, to: Path, progress: Callable[[int, int], None]) -> No
     Raises:
         InstanceIndexError: it is missing, damaged or of a newer version, or cannot be copied.
     """
-    with closing(read_index(path)) as source, explained(to), closing(sqlite3.connect(to)) as copy:
-        to.chmod(PRIVATE)
+    with closing(read_index(path)) as source, explained(to), _new_database(to) as copy:
         source.execute("BEGIN")
         source.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()  # this is the moment
         source.backup(
@@ -243,6 +242,17 @@ def copy_index(path: Path, to: Path, progress: Callable[[int, int], None]) -> No
         )
         copy.execute("PRAGMA journal_mode=DELETE")  # one file, complete in itself
         _check(path, copy, _version(path, copy))
+
+
+@contextmanager
+def _new_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """Make a file for its owner alone, and open it."""
+    # Before SQLite has it open: see `sync`.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, PRIVATE), "wb") as file:
+        set_mode(file.fileno(), PRIVATE, path)
+    with closing(sqlite3.connect(path)) as database:
+        yield database
 
 
 def _set_up(path: Path, database: sqlite3.Connection) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from gateway.cli.unexpected import unexpected
 from gateway.file_systems import Ability
+from gateway.inventory.instance_file import open_index
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.supervisor import FAILED_STARTS
 from tests.components import every_command, hosts
@@ -198,6 +199,15 @@ def test_a_file_system_without_what_is_needed_is_named_and_nothing_is_left(
     assert line.startswith(f"amqp-gateway: {site.folder}/state: its file system (")
     assert said in line
     assert not (site.folder / "state").exists()
+
+
+def test_a_backup_is_made_where_files_have_no_modes(site: Site) -> None:
+    open_index(site.state.instances, must_exist=False).close()
+    program, backup = hosts.on_file_system_without("modes", folder=site.folder), site.folder / "backup"
+    words = ("state", "backup", backup, "--without-secrets", "--config", site.configuration)
+    made = amqp_gateway(*words, program=program)
+    assert (made.code, made.errors) == (ExitCode.OK, "")
+    assert backup.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_secret_without_hard_links_is_the_same_for_all_that_ask_at_once(site: Site) -> None:

@@ -126,6 +126,14 @@ int fchmod(int descriptor, mode_t mode) {
     int (*usual)(int, mode_t) = dlsym(RTLD_NEXT, "fchmod");
     return lacks("modes") ? refused(EPERM) : usual(descriptor, mode);
 }
+int chmod(const char *path, mode_t mode) {
+    int (*usual)(const char *, mode_t) = dlsym(RTLD_NEXT, "chmod");
+    return lacks("modes") ? refused(EPERM) : usual(path, mode);
+}
+int fchmodat(int folder, const char *path, mode_t mode, int flags) {
+    int (*usual)(int, const char *, mode_t, int) = dlsym(RTLD_NEXT, "fchmodat");
+    return lacks("modes") ? refused(EPERM) : usual(folder, path, mode, flags);
+}
 int flock(int descriptor, int operation) {
     int (*usual)(int, int) = dlsym(RTLD_NEXT, "flock");
     return lacks("locks") ? refused(EOPNOTSUPP) : usual(descriptor, operation);
