@@ -48,12 +48,12 @@ def machine_start() -> str:
     return _MACHINE_START.read_text(encoding="ascii").strip()
 
 
-def write_durably(path: Path, text: str, mode: int = PRIVATE, *, leaves: int = 0) -> None:
+def write_durably(path: Path, content: str | bytes, mode: int = PRIVATE, *, leaves: int = 0) -> None:
     """Replace a file, or make it; on a full disk with room of the reserve of its folder, if that has one.
 
     Args:
         path: the file.
-        text: its content.
+        content: what it will contain, a text as UTF-8.
         mode: its mode.
         leaves: bytes of the reserve that are not for it; `FOR_STARTS` for what running processes write,
             `ALL` for what a full disk does not get.
@@ -64,7 +64,7 @@ def write_durably(path: Path, text: str, mode: int = PRIVATE, *, leaves: int = 0
 
     def write() -> None:
         with replaced_durably(path, mode, keeps_owner=True) as draft:
-            draft.write(text.encode())
+            draft.write(content if isinstance(content, bytes) else content.encode())
 
     _with_room_of(path.parent, write, leaves)
 

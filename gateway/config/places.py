@@ -67,8 +67,8 @@ def feed_socket(folder: Path, configured: Path | None, state: Path) -> Path:
         state: the state folder.
     """
     try:
-        noted = (state / FEED_PLACE).read_text(encoding="utf-8").rstrip("\n")
-    except (OSError, UnicodeDecodeError):
+        noted = (state / FEED_PLACE).read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
+    except OSError:
         noted = ""
     if noted and "\0" not in noted:
         return state / noted

@@ -68,11 +68,12 @@ def note_feed_place(loaded: LoadedConfiguration) -> None:
     state = loaded.state_folder
     place = _place(loaded, os.getuid(), makes=True)
     note = state / FEED_PLACE
-    with suppress(OSError, UnicodeDecodeError):
-        if note.read_text(encoding="utf-8") == f"{place}\n":
+    line = f"{place}\n".encode("utf-8", "surrogateescape")  # a path need not be UTF-8
+    with suppress(OSError):
+        if note.read_bytes() == line:
             return
     try:
-        write_durably(note, f"{place}\n")
+        write_durably(note, line)
     except OSError as error:
         raise StateError(f"{note}: cannot be written: {reason_of(error, state)}") from error
 

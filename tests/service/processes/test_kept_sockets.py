@@ -338,6 +338,16 @@ def test_a_folder_that_the_service_manager_makes_is_not_missed(
         check_sockets(load_configuration(site.configuration), is_running=False)
 
 
+def test_the_place_may_have_a_name_that_is_no_utf_8(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    site = new_site(folder)
+    for _ in range(2):  # the second one finds the note of the first
+        assert place_of(site) == folder / "feed.sock"
+    site.configure(feed={})
+    assert load_configuration(site.configuration).feed_socket == folder / "feed.sock"
+
+
 def test_a_note_that_cannot_be_read_is_none(site: Site) -> None:
     site.configure(feed={})
     (site.state.path / FEED_PLACE).write_bytes(b"\0\0\0\xff")
