@@ -391,10 +391,18 @@ def _default_context(purpose: ssl.Purpose, ca_file: Path | None = None) -> ssl.S
 
 
 def _make_key_log() -> None:
-    """Make the file of the environment's SSLKEYLOGFILE for its owner alone; OpenSSL lets all read it."""
+    """Make the file of the environment's SSLKEYLOGFILE for its owner alone; OpenSSL lets all read it.
+
+    Raises:
+        TlsFileError: it is a pipe, for whose reader OpenSSL would wait.
+    """
     if file := os.environ.get(KEY_LOG):
+        is_pipe = False
         with contextlib.suppress(OSError):  # what is wrong with it is said when it is to be written
+            is_pipe = Path(file).is_fifo()
             os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
+        if is_pipe:
+            raise TlsFileError(_key_log_text(file, "is no regular file"))
 
 
 def _key_log_trouble() -> str:
@@ -405,9 +413,13 @@ def _key_log_trouble() -> str:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).keylog_filename = file
     except OSError as error:
-        advice = f"correct or unset the environment variable {KEY_LOG}"
-        return f"{file} cannot be written, in which TLS is to log keys: {_reason(error)}: {advice}"
+        return _key_log_text(file, _reason(error))
     return ""
+
+
+def _key_log_text(file: str, reason: str) -> str:
+    advice = f"correct or unset the environment variable {KEY_LOG}"
+    return f"{file} cannot be written, in which TLS is to log keys: {reason}: {advice}"
 
 
 def _check_regular(*files: Path | None) -> None:

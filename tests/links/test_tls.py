@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from pathlib import Path
 
@@ -86,6 +87,17 @@ def test_a_file_for_keys_that_cannot_be_written_is_named_with_its_variable(
     missing = ClientTls(tmp_path / "none.pem")
     with pytest.raises(TlsFileError, match="'ca_file'"):
         missing.context()
+
+
+def test_a_pipe_for_keys_is_refused_instead_of_waiting_for_its_reader(
+    own: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "keys"
+    os.mkfifo(pipe)
+    monkeypatch.setenv("SSLKEYLOGFILE", str(pipe))
+    for make in (SYSTEM_AUTHORITIES.context, ServerTls(own.certificate, own.key).context):
+        with pytest.raises(TlsFileError, match=f"{pipe} cannot be written, .*: is no regular file: correct"):
+            make()
 
 
 def test_a_file_for_keys_is_made_for_its_owner_alone_and_one_that_is_there_is_left_as_it_is(
