@@ -9,6 +9,7 @@ import contextlib
 import enum
 import errno
 import fcntl
+import mmap
 import os
 import re
 import secrets
@@ -24,6 +25,7 @@ UNABLE: Final = frozenset(
     {
         *(errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EMLINK, errno.ENOLCK),
         errno.EXDEV,  # of a union of folders, where the two names of a link lie in different ones
+        errno.ENODEV,  # of memory that is to be shared
     }
 )
 """The errors of a file system that lacks what it is asked for."""
@@ -33,13 +35,14 @@ class Ability(enum.Enum):
     """What the gateway needs of a file system; the value is what it costs where it is missing."""
 
     LOCKS = "no locks (flock), without which two gateways could write the same files"
+    INDEX = "no record locks or no shared memory, which the index of row numbers needs"
     SOCKETS = "no Unix sockets, by which the gateway's processes and commands are connected"
     SYNCED_FOLDERS = "no syncing of folders: a power failure can lose what was acknowledged"
     MODES = "no modes of files: those of its mount say who can read secrets"
     LINKS = "no hard links: a power failure while a secret is made can leave it empty, to be removed by hand"
 
 
-NEEDED: Final = frozenset({Ability.LOCKS})
+NEEDED: Final = frozenset({Ability.LOCKS, Ability.INDEX})
 """The abilities without which no state folder is made."""
 
 
@@ -102,6 +105,17 @@ def _lock_file(folder: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+_LOCKED_BYTE: Final = 0x4000_0000
+
+
+def _share(folder: Path) -> None:
+    """Lock a byte, and share memory, as SQLite does (https://www.sqlite.org/wal.html)."""
+    with _file(folder) as path, _open(path, os.O_RDWR) as descriptor:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _LOCKED_BYTE)
+        os.pwrite(descriptor, bytes(mmap.PAGESIZE), 0)
+        mmap.mmap(descriptor, mmap.PAGESIZE).close()
+
+
 def _mode(folder: Path) -> None:
     with _file(folder) as path, _open(path) as descriptor:
         os.fchmod(descriptor, 0o600)
@@ -133,6 +147,7 @@ _READING: Final[Mapping[Ability, Callable[[Path], None]]] = {
 }
 _WRITING: Final[Mapping[Ability, Callable[[Path], None]]] = {
     Ability.LOCKS: _lock_file,
+    Ability.INDEX: _share,
     Ability.SOCKETS: _listen,
     Ability.MODES: _mode,
     Ability.LINKS: _link,
@@ -140,8 +155,8 @@ _WRITING: Final[Mapping[Ability, Callable[[Path], None]]] = {
 
 
 @contextlib.contextmanager
-def _open(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _open(path: Path, how: int = os.O_RDONLY) -> Iterator[int]:
+    descriptor = os.open(path, how | os.O_CLOEXEC)
     try:
         yield descriptor
     finally:
@@ -151,7 +166,10 @@ def _open(path: Path) -> Iterator[int]:
 @contextlib.contextmanager
 def _file(folder: Path) -> Iterator[Path]:
     path = folder / f".try.{secrets.token_hex(4)}"
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise OSError(f"{folder}: nothing can be tried there") from error  # as where it is immutable
     try:
         yield path
     finally:

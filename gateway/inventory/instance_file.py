@@ -18,6 +18,7 @@ import msgspec
 
 from gateway.durable_files import PRIVATE, set_mode, sync_folder
 from gateway.file_owners import reason_of
+from gateway.file_systems import Ability, can, in_words
 
 MAX_LOG_PAGES = 16_384
 """Pages of the write-ahead log (64 MiB) beyond which a checkpoint may hold up a writer."""
@@ -135,6 +136,9 @@ def explanation(path: Path, error: Exception) -> InstanceIndexError:
     if isinstance(error, OSError):
         return IndexNotWrittenError(f"{path}: cannot be written: {reason_of(error, path.parent)}: {_CHECK}")
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the rest is the kind
+    # SQLite says of some that the file is in use, of others that it cannot be read.
+    if code in _BUSY | _NOT_WRITTEN and path.exists() and not can(path.parent, Ability.INDEX):
+        return _without_abilities(path)
     if code in _BUSY:
         return InstanceIndexError(f"{path}: cannot be used: another program holds it ({error}): let that end")
     if path.exists() and not os.access(path, _needed_access(path), effective_ids=True):
@@ -143,9 +147,14 @@ def explanation(path: Path, error: Exception) -> InstanceIndexError:
     if code in _NOT_WRITTEN:
         text = f"cannot be used: {error}: {_CHECK}" if path.exists() else _GONE
         return IndexNotWrittenError(f"{path}: {text}")
-    if code == sqlite3.SQLITE_NOMEM:
-        return InstanceIndexError(f"{path}: cannot be used: {error}: {_CHECK}")
-    return InstanceIndexError(f"{path}: is damaged ({error}): {_RESTORE}")
+    is_short = code == sqlite3.SQLITE_NOMEM
+    text = f"cannot be used: {error}: {_CHECK}" if is_short else f"is damaged ({error}): {_RESTORE}"
+    return InstanceIndexError(f"{path}: {text}")
+
+
+def _without_abilities(path: Path) -> InstanceIndexError:
+    words = in_words(path.parent, [Ability.INDEX])
+    return InstanceIndexError(f"{path}: {words}: put the state folder on a local disk (state.folder)")
 
 
 def _needed_access(path: Path) -> int:
@@ -258,10 +267,7 @@ def _new_database(path: Path) -> Iterator[sqlite3.Connection]:
 def _set_up(path: Path, database: sqlite3.Connection) -> None:
     (mode,) = database.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
-        raise InstanceIndexError(
-            f"{path}: this file system cannot hold the index of row numbers (no shared memory, as on "
-            "network file systems): put the state folder on a local disk"
-        )
+        raise _without_abilities(path)
     database.execute("PRAGMA synchronous=NORMAL")
     database.execute("PRAGMA wal_autocheckpoint=0")  # it would sync in the middle of a commit
 

@@ -181,6 +181,8 @@ def test_a_state_is_made_on_a_file_system_that_lacks_something_and_its_cost_is_s
     ("lacks", "said"),
     [
         ("locks", f" has {Ability.LOCKS.value}: name a folder on another one (state.folder)"),
+        ("records", f" has {Ability.INDEX.value}: name a folder on another one (state.folder)"),
+        ("memory", f" has {Ability.INDEX.value}: name a folder on another one (state.folder)"),
         (
             "sockets",
             f" has {Ability.SOCKETS.value}: name a path on another one under feed.socket, or another",
@@ -199,6 +201,25 @@ def test_a_file_system_without_what_is_needed_is_named_and_nothing_is_left(
     assert line.startswith(f"amqp-gateway: {site.folder}/state: its file system (")
     assert said in line
     assert not (site.folder / "state").exists()
+
+
+@pytest.mark.parametrize("lacks", ["records", "memory"])
+def test_an_index_that_came_to_a_file_system_that_cannot_have_it_says_so(site: Site, lacks: str) -> None:
+    index = site.state.instances
+    open_index(index, must_exist=False).close()
+    opening = (
+        "import sys; from pathlib import Path; from gateway.inventory.instance_file import *\n"
+        "try:\n    open_index(Path(sys.argv[1]), must_exist=True)\n"
+        "except InstanceIndexError as error:\n    print(error)"
+    )
+    program = hosts.on_file_system_without(
+        lacks, folder=site.folder, program=(sys.executable, "-c", opening, index)
+    )
+    done = subprocess.run(  # noqa: S603  text from above
+        program, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith(f"{index}: its file system ("), done
+    assert f" has {Ability.INDEX.value}: put the state folder on a local disk" in done.stdout
 
 
 def test_a_backup_is_made_where_files_have_no_modes(site: Site) -> None:

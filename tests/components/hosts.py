@@ -92,11 +92,14 @@ _LACKING_CALLS = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -138,6 +141,32 @@ int flock(int descriptor, int operation) {
     int (*usual)(int, int) = dlsym(RTLD_NEXT, "flock");
     return lacks("locks") ? refused(EOPNOTSUPP) : usual(descriptor, operation);
 }
+static int control(const char *name, int descriptor, int command, void *argument) {
+    int (*usual)(int, int, ...) = dlsym(RTLD_NEXT, name);
+    int is_lock = command == F_SETLK || command == F_SETLKW || command == F_GETLK;
+    return is_lock && lacks("records") ? refused(EOPNOTSUPP) : usual(descriptor, command, argument);
+}
+#define CONTROL(name) int name(int descriptor, int command, ...) { \
+    va_list further; \
+    va_start(further, command); \
+    void *argument = va_arg(further, void *); \
+    va_end(further); \
+    return control(#name, descriptor, command, argument); \
+}
+CONTROL(fcntl)
+CONTROL(fcntl64)
+static void *map(void *at, size_t size, int access, int how, int descriptor, off_t begin) {
+    void *(*usual)(void *, size_t, int, int, int, off_t) = dlsym(RTLD_NEXT, "mmap");
+    int is_shared = descriptor >= 0 && (access & PROT_WRITE) && (how & MAP_SHARED);
+    if (is_shared && lacks("memory")) { errno = ENODEV; return MAP_FAILED; }
+    return usual(at, size, access, how, descriptor, begin);
+}
+void *mmap(void *at, size_t size, int access, int how, int descriptor, off_t begin) {
+    return map(at, size, access, how, descriptor, begin);
+}
+void *mmap64(void *at, size_t size, int access, int how, int descriptor, off_t begin) {
+    return map(at, size, access, how, descriptor, begin);
+}
 static int is_in_state(const char *path) {
     char folder[PATH_MAX], found[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", path);
@@ -157,8 +186,8 @@ def on_file_system_without(*lacks: str, folder: Path, program: Sequence[str | Pa
 
     Args:
         lacks: of ``links``, ``links across`` (as a union of folders refuses them), ``folders`` (that can be
-            synced), ``modes``, ``locks``, ``sockets`` and ``sockets of state``, which is only in a
-            folder of this name.
+            synced), ``modes``, ``locks``, ``records`` (locks of them), ``memory`` (that is shared),
+            ``sockets`` and ``sockets of state``, which is only in a folder of this name.
         folder: takes the library that stands before the system's calls.
         program: as of `host`.
     """
