@@ -66,6 +66,9 @@ _TEMPORARY: Final = "amqp-gateway-spark"
 _JAVA_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Variables of the environment whose options every virtual machine takes."""
 
+_SUBMIT: Final = "PYSPARK_SUBMIT_ARGS"
+"""The variable with PySpark's own command line, as notebooks set it: it would hold over the master."""
+
 KEEP_JAVA_OPTIONS: Final = "amqp-gateway.keep-java-options"
 """The setting by which Spark's driver gets them, too, if it is ``true``."""
 
@@ -152,7 +155,7 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
         AnalyticsError: Spark does not start, or something of the machine would keep it from its work.
     """
     _check_folder()
-    with _java_options(keeps=settings.keeps_java_options):
+    with _without_others(keeps_java=settings.keeps_java_options):
         check_java()
     _check_spark_home()
     _check_user()
@@ -173,7 +176,7 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
     driver = Driver()
     with driver.ends_with_ctrl_c():
         try:
-            with _java_options(keeps=settings.keeps_java_options):
+            with _without_others(keeps_java=settings.keeps_java_options):
                 spark = builder.getOrCreate()
         except SPARK_ERRORS as error:
             raise AnalyticsError(f"Spark does not start: {reason(error)}") from error
@@ -231,13 +234,14 @@ def check_java() -> None:
 
 
 @contextmanager
-def _java_options(*, keeps: bool) -> Iterator[None]:
-    """Take the options of Java out of the environment in the block, unless they are to be kept.
+def _without_others(*, keeps_java: bool) -> Iterator[None]:
+    """Take options for other programs out of the environment in the block; those of Java may be kept.
 
-    An agent that is missing, or a port that is taken, keeps every virtual machine from its start. They are
-    for other programs: `amqp-gateway run` starts its own without them, too.
+    An agent that is missing, or a port that is taken, keeps every virtual machine from its start:
+    `amqp-gateway run` starts its own without them, too.
     """
-    taken = {} if keeps else {name: os.environ.pop(name) for name in _JAVA_OPTIONS if name in os.environ}
+    names = (_SUBMIT, *(() if keeps_java else _JAVA_OPTIONS))
+    taken = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
     finally:

@@ -199,18 +199,22 @@ def _what_brings(name: str) -> str:
 
 def _log(config: Path | None, log: str | None) -> str:
     require_everything(configured(config), "analytics")
-    place = str(loaded(config).log_folder.absolute()) if log is None else _place(log)
+    place = str(loaded(config).log_folder) if log is None else log
     if "://" not in place:
         try:
-            check_version(Path(place))
+            check_version(Path(place).absolute())
         except NewerLogError as error:
             raise CommandError(ExitCode.STATE, str(error)) from error
-    return place
+    return _place(place)
 
 
 def _place(path: str) -> str:
-    """Return a path as Spark takes it: a URL as it is, a folder of this machine from its root."""
-    return path if "://" in path else str(Path(path).absolute())
+    """Return a path as Spark takes it: a URL as it is, a folder of this machine as one, too.
+
+    Hadoop's own settings, which HADOOP_CONF_DIR names, may give a path without a scheme to another file
+    system. It decodes no characters of a path, and so none are encoded.
+    """
+    return path if "://" in path else f"file://{Path(path).absolute()}"
 
 
 def _spark(master: str, conf: tuple[str, ...]) -> SparkOptions:

@@ -48,6 +48,13 @@ SMALL = {
 }
 
 
+OF_OTHERS = {
+    "JAVA_TOOL_OPTIONS": "-javaagent:/none/agent.jar",
+    "PYSPARK_SUBMIT_ARGS": "--master yarn --no-such-option",
+}
+"""Variables for other programs, with which Spark would not start."""
+
+
 class SharedSpark:
     """The Spark of all tests, which starts when it is asked for."""
 
@@ -58,7 +65,11 @@ class SharedSpark:
     def session(self) -> SparkSession:
         """Return the session that runs, or another one."""
         if self._session is None:
-            self._session = self._running.enter_context(session(SparkSettings("local[2]", SMALL), "tests"))
+            with pytest.MonkeyPatch.context() as left_over:
+                for name, value in OF_OTHERS.items():
+                    left_over.setenv(name, value)
+                settings = SparkSettings("local[2]", SMALL)
+                self._session = self._running.enter_context(session(settings, "tests"))
         return self._session
 
     def give_up(self) -> None:
@@ -132,6 +143,7 @@ def commanded_report(shared_spark: SharedSpark, tmp_path_factory: pytest.TempPat
         spark: SparkSession, log: str, period: Period, progress: Callable[[str], None], most_rows: int
     ) -> Report:
         """Keep the report itself, of which the command prints a part."""
+        assert log == f"file://{where[1]}"
         made.append(make_report(spark, log, period, progress, most_rows))
         return made[-1]
 

@@ -19,7 +19,7 @@ from gateway.analytics.session import MissingError, SparkSettings, check_java
 from gateway.cli.analytics import analytics
 from gateway.eventlog.record import RecordKind
 from gateway.service.processes.exit_codes import ExitCode
-from tests.analytics.conftest import CommandedReport
+from tests.analytics.conftest import OF_OTHERS, CommandedReport
 from tests.analytics.logs import WrittenLog, of_object, reported
 from tests.components.command_line import amqp_gateway
 from tests.components.hosts import NO_USER, host, not_executable, without_user
@@ -57,9 +57,13 @@ def test_a_report_is_printed_drawn_and_kept(commanded_report: CommandedReport) -
 
 @pytest.mark.prove
 @pytest.mark.long
-def test_spark_runs_on_the_interpreter_of_the_command_whatever_the_path_has(
+def test_spark_runs_on_this_machine_with_the_interpreter_of_the_command_whatever_the_environment_has(
     log: WrittenLog, tmp_path: Path
 ) -> None:
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name>fs.defaultFS</name><value>hdfs://127.0.0.1:9</value></property>"
+        "</configuration>"
+    )
     other = tmp_path / "bin" / "python3"
     other.parent.mkdir()
     other.write_text("#!/bin/sh\nexit 1\n")
@@ -72,7 +76,13 @@ def test_spark_runs_on_the_interpreter_of_the_command_whatever_the_path_has(
     # A process of its own: a forked one ends without what is to be done at its end.
     program = (sys.executable, "-P", "-m", "gateway.cli.main")
     ended = amqp_gateway(
-        "analytics", "report", *where, *NOON_HOURS, program=program, PATH=path, TMPDIR=str(temporary)
+        *("analytics", "report", *where, *NOON_HOURS),
+        program=program,
+        PATH=path,
+        TMPDIR=str(temporary),
+        HADOOP_CONF_DIR=str(tmp_path),
+        JAVA_TOOL_OPTIONS=OF_OTHERS["JAVA_TOOL_OPTIONS"],
+        PYSPARK_SUBMIT_ARGS=OF_OTHERS["PYSPARK_SUBMIT_ARGS"],
     )
     assert ended.code is ExitCode.OK, ended.errors
     assert list(temporary.iterdir()) == []
@@ -172,14 +182,11 @@ def test_a_cluster_keeps_its_own_partitions_memory_and_addresses(tmp_path: Path)
     assert not ours & set(settings)
 
 
-MISSING_AGENT = "-javaagent:/none/agent.jar"
-
-
 def test_options_of_other_java_programs_do_not_keep_spark_from_its_start(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """`amqp-gateway run` starts its own virtual machine without them, too. SPARK_HOME ends this command."""
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", MISSING_AGENT)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", OF_OTHERS["JAVA_TOOL_OPTIONS"])
     words = ["analytics", "report", "--log", str(tmp_path)]
     ended = amqp_gateway(*words, SPARK_HOME=str(tmp_path))
     assert ended.reported[-1].startswith(
