@@ -266,6 +266,49 @@ def test_where_a_shared_gateway_has_ended_one_test_says_so_and_the_next_one_has_
     )
 
 
+TRACEBACKS = """
+import subprocess, sys
+from tests.components.command_line import running
+
+def product(name):
+    text = "Traceback (most recent call last):" if first_time(name) else "nothing"
+    return (sys.executable, "-c", f"import os; os.write(2, b'{text}\\\\n')", "gateway.cli.main")
+
+def test_whose_body_fails(tmp_path):
+    with running(log=tmp_path / "log", program=product("body")) as command:
+        command.process.wait()
+        assert not first_time("failure of the body"), "failed at first"
+
+def test_of_a_process_of_its_own_that_fails(tmp_path):
+    with open(tmp_path / "log", "wb") as log:
+        subprocess.run(product("own"), stdout=subprocess.DEVNULL, stderr=log)
+    assert not first_time("own failure")
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shared")
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(product("shared"), stdout=log, stderr=subprocess.STDOUT)
+    process.wait()
+    yield
+    (folder / "log").unlink()
+
+def test_of_a_shared_one_that_passes(shared):
+    pass
+"""
+
+
+def test_a_traceback_in_a_log_of_the_gateway_is_red_at_once(suite: Ran, tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["tests.components.command_line"]')
+
+    ran = suite(TRACEBACKS)
+
+    assert (ran.status, ran.last_line) == (1, "2 failed, 1 passed, 1 error"), ran.output
+    assert "UNSTEADY" not in ran.output
+    assert "FAILED test_small.py::test_whose_body_fails - AssertionError: failed at first" in ran.output
+    assert ran.output.count("log: 1 tracebacks in the log, the first one:\n") >= 2, ran.output
+
+
 def test_an_error_of_collection_is_red_at_once(suite: Ran) -> None:
     ran = suite("if first_time('collection'):\n    raise ValueError\n" + ONE_UNSTEADY)
 

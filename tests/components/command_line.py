@@ -1,6 +1,7 @@
 """The command ``amqp-gateway`` as a process of its own, and configurations for it.
 
-The module is a pytest plugin, too: a test fails before its setup where a command has ended that it may share.
+The module is a pytest plugin, too: a test fails before its setup where a command has ended that it may share,
+and a traceback in a log of the gateway is red at once (`ProductLogs`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +95,8 @@ def amqp_gateway(
             timeout=seconds,
             check=False,
         )
-    _check_tracebacks(done.stderr)
+    if found := tracebacks(done.stderr):
+        raise RedAtOnceError(found)
     return Ended(ExitCode(done.returncode), done.stdout, done.stderr)
 
 
@@ -198,14 +200,104 @@ def running(
             finally:
                 process.kill()
                 process.wait()
-    _check_tracebacks(log.read_text(encoding="utf-8", errors="replace"))
+    LOGS.check()
 
 
-def _check_tracebacks(text: str) -> None:
-    """Fail if a log has a traceback: the gateway has met what it did not expect."""
+def tracebacks(text: str) -> str:
+    """Return what a log has of tracebacks, or an empty text: the gateway has met what it did not expect."""
     lines = [line for line in text.splitlines() if _TRACEBACK in line or line.startswith(UNEXPECTED)]
-    if lines:
-        raise RedAtOnceError(f"{len(lines)} tracebacks in the log, the first one:\n{lines[0]}")
+    return f"{len(lines)} tracebacks in the log, the first one:\n{lines[0]}" if lines else ""
+
+
+class ProductLogs:
+    """The logs of the product's processes that this process started, whichever way, as far as they are files.
+
+    Each traceback is found once. What a process writes to a pipe or a terminal is the business of its test.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[Path, int] = {}
+
+    def begin(self) -> None:
+        """Observe what is started from now on, to the end of this process."""
+        start = subprocess.Popen.__init__
+
+        def noting(process: subprocess.Popen[Any], args: Any, *rest: Any, **how: Any) -> None:  # noqa: ANN401
+            start(process, args, *rest, **how)
+            if not isinstance(args, str | bytes | os.PathLike) and any(map(_is_ours, args)):
+                errors = how.get("stderr")
+                self._note(how.get("stdout") if errors == subprocess.STDOUT else errors)
+
+        subprocess.Popen.__init__ = noting  # type: ignore[method-assign, assignment]
+
+    def _note(self, output: Any) -> None:  # noqa: ANN401  whatever `subprocess.Popen` takes
+        number = output if isinstance(output, int) or output is None else output.fileno()
+        if number is not None and number >= 0:
+            self.add(Path(f"/proc/self/fd/{number}").readlink())
+
+    def add(self, path: Path) -> None:
+        """Look at a file from now on, and at what it has."""
+        if path.is_file():
+            begin = self._read.get(path, 0)
+            self._read[path] = begin if begin <= path.stat().st_size else 0  # it was begun again
+
+    def tracebacks(self) -> str:
+        """Return what was written of tracebacks since the last call, or an empty text."""
+        found = []
+        for path, begin in list(self._read.items()):
+            try:
+                if path.stat().st_size == begin:
+                    continue
+                with path.open("rb") as file:
+                    file.seek(begin)
+                    new = file.read()
+            except FileNotFoundError:
+                del self._read[path]  # with the folder of its test
+                continue
+            self._read[path] = begin + len(new)
+            if text := tracebacks(new.decode("utf-8", "replace")):
+                found.append(f"{path}: {text}")
+        return "\n".join(found)
+
+    def check(self) -> None:
+        """Return if nothing was written of tracebacks since the last look.
+
+        Raises:
+            RedAtOnceError: there was.
+        """
+        if found := self.tracebacks():
+            raise RedAtOnceError(found)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Let a test that fails keep its failure, and be red at once if it may be that of a traceback."""
+        report = yield
+        if report.failed and report.when != "teardown" and (found := self.tracebacks()):
+            report.__dict__["is_red_at_once"] = True
+            report.sections.append(("Red at once", found))
+        return report
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self) -> Generator[None, object, object]:
+        """Look also before the teardown, which removes logs."""
+        found = self.tracebacks()
+        result = yield
+        if found := "\n".join(filter(None, (found, self.tracebacks()))):
+            raise RedAtOnceError(found)
+        return result
+
+
+def _is_ours(word: object) -> bool:
+    return str(word) == COMMAND[-1] or str(word).rpartition("/")[2] == "amqp-gateway"
+
+
+LOGS: Final = ProductLogs()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to observe the logs."""
+    LOGS.begin()
+    config.pluginmanager.register(LOGS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.components.command_line import COMMAND, environment
+from tests.components.command_line import COMMAND, LOGS, environment
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 
@@ -56,6 +56,8 @@ def demonstration(printed: Path, temporary: Path, *options: str) -> Iterator[sub
                 START_SECONDS,
             )
             assert process.poll() is None, printed.read_text()
+            for log in temporary.glob("*/gateway.log"):
+                LOGS.add(log)
             yield process
         finally:
             process.kill()

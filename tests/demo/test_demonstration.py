@@ -14,11 +14,12 @@ import yaml
 
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
-from tests.components.command_line import amqp_gateway, environment
+from tests.components.command_line import amqp_gateway, environment, tracebacks
 from tests.components.pages import served_page
 from tests.components.waiting import wait_until
 from tests.demo.printed import START_SECONDS, demonstration, ports, processes_of, typed
 from tests.hypothesis_profiles import PROVING
+from tests.second_run import RedAtOnceError
 
 CHECK_SECONDS = 1200.0
 
@@ -148,6 +149,8 @@ def test_its_check_keeps_every_promise(tmp_path: Path, rabbitmq_release: str) ->
         timeout=CHECK_SECONDS,
         check=False,
     )
+    if tracebacks(done.stderr):
+        raise RedAtOnceError(done.stderr)
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     promises = [line for line in done.stdout.splitlines() if line.startswith("ok ")]
     assert "ok   the two sources' walks agree but for the source" in promises

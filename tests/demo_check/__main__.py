@@ -17,6 +17,7 @@ from gateway.demo.installation import RELEASES, BrokerError, debian_release
 from gateway.demo.snmp_commands import SnmpCommandError
 from gateway.demo.workload import WorkloadError
 from gateway.service.processes.exit_codes import ExitCode
+from tests.components.command_line import tracebacks
 from tests.demo_check.check import DemonstrationCheck
 from tests.demo_check.pictures import PicturesError
 from tests.demo_check.promises import CheckFailedError
@@ -93,7 +94,14 @@ async def _until_stopped(demonstration: Demonstration, keep: Path | None, *, qui
 
 async def _check(demonstration: Demonstration, keep: Path | None, *, quick: bool) -> None:
     async with demonstration:
-        await DemonstrationCheck(demonstration, click.echo, keep, quick=quick).run()
+        try:
+            await DemonstrationCheck(demonstration, click.echo, keep, quick=quick).run()
+        finally:
+            logs = map(demonstration.log_of, ("gateway", "agent"))
+            found = "\n".join(filter(None, map(tracebacks, logs)))
+            click.echo(found, err=True, nl=bool(found))
+        if found:
+            raise CheckFailedError("the gateway has met what it did not expect")
     if keep is not None:
         click.echo(f"  ..  what was seen is in {keep}: {', '.join(_kept(keep))}")
 

@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.demonstration import Demonstration
+from tests.components.command_line import LOGS
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.end_to_end.chaos import Killer, mend
 from tests.end_to_end.half_open import SilentWay, Ways
@@ -54,6 +55,9 @@ async def demonstration(ways: Ways, rabbitmq_settings: BrokerSettings) -> AsyncI
     ways.amqp.target, ways.http.target = lambda: broker.ports.amqp, lambda: broker.ports.management
     async with running:
         yield running
+        for name in ("agent", "gateway"):
+            await running.stop_process(name)
+        LOGS.check()  # its folder goes
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
