@@ -453,7 +453,10 @@ async def _connect_at(
         await connection.connect(timeout=seconds)
     # A cancelled caller leaves no half-open connection either.
     except BaseException as error:
-        await connection.close()
+        try:
+            await connection.close()
+        finally:
+            connection.abort()
         refusal = connection.refusal
         if (
             refusal is None
@@ -470,7 +473,8 @@ async def _connect_at(
 async def close_soon(connection: AbstractConnection | None) -> None:
     """Close a connection if it was opened, without waiting long for a broker that does not answer or read.
 
-    No task is left of it, however often the caller is cancelled, alone or as all tasks of a loop that ends.
+    No task and no socket is left of it, however often the caller is cancelled, alone or as all tasks of a
+    loop that ends.
     """
     if connection is None:
         return
@@ -485,6 +489,8 @@ async def close_soon(connection: AbstractConnection | None) -> None:
     cancelled = await _end(closing) or cancelled
     if not connection.is_closed:  # the transport is aborted by now: this only updates the state
         cancelled = await _end(asyncio.ensure_future(connection.close())) or cancelled
+    if isinstance(connection, AbortableConnection):
+        connection.abort()  # a task of the library that is cancelled, too, leaves the transport open
     if cancelled is not None:
         raise cancelled
 

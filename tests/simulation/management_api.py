@@ -25,6 +25,7 @@ from gateway.sources.rabbitmq.object_names import ObjectName
 from tests.simulation.half_open import Silence
 from tests.simulation.pipes import Pipe
 from tests.simulation.rabbitmq import RabbitMq
+from tests.simulation.rabbitmq_documents import NODE
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.truth import Thing
 
@@ -68,7 +69,7 @@ class ManagementApi:
     def _answer(self, request: ManagementRequest) -> Answer:
         match request:
             case OverviewRequest():
-                return Document({"cluster_name": "sim", "erlang_version": "25"})
+                return Document({"cluster_name": "sim", "erlang_version": "25", "node": NODE})
             case ListingRequest():
                 return self._page(request)
             case ObjectRequest():

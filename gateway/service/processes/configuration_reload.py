@@ -24,7 +24,6 @@ from gateway.policy.rules import RoleSet
 from gateway.service.diagnostics.policy_patterns import check_patterns
 from gateway.service.state.running_configuration import Changes, changes, note_addresses, note_reload
 from gateway.service.state.snmp_communities import read_communities
-from gateway.service.state.snmp_security import read_users
 from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 
@@ -144,6 +143,9 @@ class ConfigurationReload:
             _check(known)
         check_patterns(wanted, known.mappings, known.overrides)
         if wanted.settings.snmp.enabled:
+            # The core imports nothing of SNMP otherwise.
+            from gateway.service.state.snmp_security import read_users  # noqa: PLC0415  see above
+
             # What the process of SNMP reads again: where it could not, it would take no other clients.
             state = StateFolder(self._running.state_folder)
             read_communities(wanted, state)
