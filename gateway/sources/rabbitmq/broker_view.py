@@ -551,7 +551,7 @@ class BrokerView:
         return [*gone, *self._contents_of(gone, now)] if name.class_name == "vhost" else gone
 
     def _is_withheld(self, name: ObjectName) -> bool:
-        """Return whether the reader may not see an object, as far as is known: RabbitMQ 4.3 has 404 then."""
+        """Return whether the reader may not see an object, as far as is known."""
         if name.class_name in _FILTERED:
             return self.hosts.hides(name.parts[0])
         doubtful = self.is_narrowed or self.known.listings.asks_for_all(name.class_name)

@@ -711,8 +711,7 @@ class ManagementAnswers:
         if self._view.hosts.is_outdated(host, began):
             self.ask_permission(host)
             return [*doubtful, *self.serve(ended)]
-        # RabbitMQ 4.3 also answers 404 for a virtual host that the user may not read. If it is gone, an event
-        # or a listing reports that.
+        # If the virtual host is gone, an event or a listing reports that.
         if isinstance(answer, NotFound) and not self._view.knows_host(host):
             self._view.hosts.forget(host)
             return self.serve(ended)

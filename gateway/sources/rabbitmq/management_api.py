@@ -321,7 +321,7 @@ class BeyondLastPage:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The status 401 or 403. ``login``: user name or password is wrong; otherwise the user lacks a right."""
+    """The user is refused. ``login``: user name or password is wrong; otherwise the user lacks a right."""
 
     login: bool
     reason: str
@@ -494,6 +494,8 @@ def answer_of(  # noqa: PLR0911  a case for each status
             error, reason = _error(document)
             text = f"status {status}" if error or not body else by_proxy(status)
             return Refused(is_login_refusal(error, reason) or document is None, reason or text)
+        case 404 if is_withheld(body):
+            return Refused(login=False, reason=WITHHELD)
         case 404:
             missing = Unavailable(NO_API, responded=True) if lacks_api else NotFound()
             return missing if is_missing(body) else NotManagement("it knows no such path (404)")
@@ -518,6 +520,18 @@ _MISSING: Final = "Object Not Found"
 def is_missing(body: bytes) -> bool:
     """Return whether the body of a status 404 is RabbitMQ's own, and not that of a proxy."""
     return error_of(body)[0] == _MISSING
+
+
+WITHHELD: Final = "the user has no permission in this virtual host"
+"""The reason of a refusal for which RabbitMQ gives none."""
+
+
+def is_withheld(body: bytes) -> bool:
+    """Return whether the body of a status 404 means a virtual host in which the user has no permission.
+
+    RabbitMQ 4.3 answers that for a virtual host that exists, where earlier versions answer 401.
+    """
+    return error_of(body)[0] == "not_found"
 
 
 def fault_of(request: ManagementRequest, answer: Answer) -> Broken | None:

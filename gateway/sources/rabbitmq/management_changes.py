@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.management_api import (
     NO_API,
+    WITHHELD,
     Answer,
     NotFound,
     Refused,
@@ -19,6 +20,7 @@ from gateway.sources.rabbitmq.management_api import (
     error_of,
     is_login_refusal,
     is_missing,
+    is_withheld,
 )
 from gateway.sources.rabbitmq.path_proof import path_of
 
@@ -140,9 +142,11 @@ def change_answer_of(status: int, body: bytes, *, lacks_api: bool = False) -> Ch
     # one, but for a few that it does not even understand.
     if not error and (body or status in _EXPLAINED):
         return Unanswered(by_proxy(status))
-    if status in {401, 403}:
-        return Refused(is_login_refusal(error, reason), reason or text)
-    if status == 404 and is_missing(body):  # noqa: PLR2004  not found
+    is_not_found = status == 404  # noqa: PLR2004
+    withheld = WITHHELD if is_not_found and is_withheld(body) else ""
+    if withheld or status in {401, 403}:
+        return Refused(is_login_refusal(error, reason), withheld or reason or text)
+    if is_not_found and is_missing(body):
         return NotSent(NO_API) if lacks_api else NotFound()
     if status >= _SERVER_ERRORS or status in _OF_PROXIES or _is_timeout(reason):
         return Unanswered(text)

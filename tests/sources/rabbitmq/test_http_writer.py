@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from gateway.sources.rabbitmq.http_reader import ManagementEndpoint
 from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.management_api import (
+    WITHHELD,
     Broken,
     Document,
     NotFound,
@@ -201,6 +202,7 @@ async def test_without_a_writer_nothing_is_changed() -> None:
         (201, b"", Changed()),
         (204, b"", Changed()),
         (404, b'{"error":"Object Not Found","reason":"Not Found"}', NotFound()),
+        (404, b'{"error":"not_found","reason":"Not Found"}', Refused(False, WITHHELD)),
         # A proxy may look at the answer, too: the broker may have carried it out.
         (404, b"<html>", Unanswered(by_proxy(404))),
         (403, b"<html>Forbidden", Unanswered(by_proxy(403))),

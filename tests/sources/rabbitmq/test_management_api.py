@@ -15,6 +15,7 @@ from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.management_api import (
     NO_API,
     NO_JSON,
+    WITHHELD,
     Answer,
     ArrayDecoder,
     BeyondLastPage,
@@ -69,6 +70,7 @@ def test_requests_are_limited_to_pages_and_columns_and_quote_names() -> None:
         (403, b"", Refused(True, "status 403")),
         (401, b"<html>", Refused(True, "status 401 in another form than RabbitMQ's: a proxy's")),
         (404, b'{"error":"Object Not Found","reason":"Not Found"}', NotFound()),
+        (404, b'{"error":"not_found","reason":"Not Found"}', Refused(False, WITHHELD)),
         (404, b"<html>", NotManagement("it knows no such path (404)")),
         (400, b'{"error":"page_out_of_range","reason":"Page out of range"}', BeyondLastPage()),
         (400, b'{"error":"bad_request","reason":"no\\nway"}', NotManagement("no way")),
