@@ -32,6 +32,10 @@ UNSTEADY: Final = "unsteady"
 """The category of pytest's last line for tests that failed, and passed when they ran alone."""
 
 
+LOGGED: Final = "Logged meanwhile"
+"""The begin of the title of what a gateway logged while a test ran that fails."""
+
+
 class RedAtOnceError(AssertionError):
     """A failure of which it says nothing that the test passes once more."""
 
@@ -210,6 +214,10 @@ class _SecondRun:
         for name, report in again.unsteady.items():
             terminalreporter.section(f"unsteady, the first failure of: {name}", "_", yellow=True)
             terminalreporter.write_line(report.longreprtext)
+            for title, content in report.sections:
+                if title.startswith(LOGGED):  # it may pass for weeks
+                    terminalreporter.section(title, "-")
+                    terminalreporter.write_line(content)
         if again.unsteady:
             terminalreporter.section("unsteady: failed, and passed alone; see tests/unsteady.md", yellow=True)
             for name, report in again.unsteady.items():

@@ -309,6 +309,26 @@ def test_a_traceback_in_a_log_of_the_gateway_is_red_at_once(suite: Ran, tmp_path
     assert ran.output.count("log: 1 tracebacks in the log, the first one:\n") >= 2, ran.output
 
 
+LOGGING = """
+import os, subprocess, sys
+
+def test_of_a_gateway(tmp_path):
+    with open(tmp_path / "log", "wb") as log:
+        script = "import os; os.write(2, b'the core has ended\\\\n')"
+        subprocess.run((sys.executable, "-c", script, "gateway.cli.main"), stderr=log)
+    assert not first_time("failure"), "failed at first"
+"""
+
+
+def test_what_the_gateway_of_an_unsteady_test_has_logged_is_shown(suite: Ran, tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["tests.components.command_line"]')
+
+    ran = suite(LOGGING)
+
+    assert (ran.status, ran.last_line) == (0, "1 unsteady"), ran.output
+    assert re.search(r"-+ Logged meanwhile in /.*/log -+\nthe core has ended\n", ran.output), ran.output
+
+
 def test_an_error_of_collection_is_red_at_once(suite: Ran) -> None:
     ran = suite("if first_time('collection'):\n    raise ValueError\n" + ONE_UNSTEADY)
 

@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from tests.components.forked_commands import can_be_forked, run
 from tests.components.ports import free_udp_port
 from tests.components.waiting import DEADLINE
 from tests.process_state import SharedPartEndedError
-from tests.second_run import RedAtOnceError
+from tests.second_run import LOGGED, RedAtOnceError
 
 COMMAND = (sys.executable, "-m", "gateway.cli.main")
 _OURS = ("AMQP_GATEWAY_", "XDG_")
@@ -209,6 +209,10 @@ def tracebacks(text: str) -> str:
     return f"{len(lines)} tracebacks in the log, the first one:\n{lines[0]}" if lines else ""
 
 
+_SHOWN_LINES: Final = 80
+_SHOWN_CHARACTERS: Final = 400
+
+
 class ProductLogs:
     """The logs of the product's processes that this process started, whichever way, as far as they are files.
 
@@ -243,7 +247,10 @@ class ProductLogs:
 
     def tracebacks(self) -> str:
         """Return what was written of tracebacks since the last call, or an empty text."""
-        found = []
+        return _tracebacks(self._news())
+
+    def _news(self) -> Iterator[tuple[Path, str]]:
+        """Yield what was written since the last call, by file."""
         for path, begin in list(self._read.items()):
             try:
                 if path.stat().st_size == begin:
@@ -255,9 +262,7 @@ class ProductLogs:
                 del self._read[path]  # with the folder of its test
                 continue
             self._read[path] = begin + len(new)
-            if text := tracebacks(new.decode("utf-8", "replace")):
-                found.append(f"{path}: {text}")
-        return "\n".join(found)
+            yield path, new.decode("utf-8", "replace")
 
     def check(self) -> None:
         """Return if nothing was written of tracebacks since the last look.
@@ -270,11 +275,14 @@ class ProductLogs:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Let a test that fails keep its failure, and be red at once if it may be that of a traceback."""
+        """Show what the gateways of a test that fails have logged; a traceback in it is red at once."""
         report = yield
-        if report.failed and report.when != "teardown" and (found := self.tracebacks()):
-            report.__dict__["is_red_at_once"] = True
-            report.sections.append(("Red at once", found))
+        if report.failed and report.when != "teardown":
+            news = list(self._news())
+            report.sections += [(f"{LOGGED} in {path}", _end(text)) for path, text in news]
+            if found := _tracebacks(news):
+                report.__dict__["is_red_at_once"] = True
+                report.sections.append(("Red at once", found))
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -285,6 +293,14 @@ class ProductLogs:
         if found := "\n".join(filter(None, (found, self.tracebacks()))):
             raise RedAtOnceError(found)
         return result
+
+
+def _tracebacks(news: Iterable[tuple[Path, str]]) -> str:
+    return "\n".join(f"{path}: {found}" for path, text in news if (found := tracebacks(text)))
+
+
+def _end(text: str) -> str:
+    return "\n".join(line[:_SHOWN_CHARACTERS] for line in text.splitlines()[-_SHOWN_LINES:])
 
 
 def _is_ours(word: object) -> bool:

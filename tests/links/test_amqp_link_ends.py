@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from gateway.dialects.session import Delivery, Effect, Rebind, Send
 from gateway.links import amqp_connection
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost
-from tests.components.waiting import eventually
+from tests.components.waiting import DEADLINE, eventually
 from tests.links.broker_side import client, close_connection, published
 from tests.links.recording import RecordingSession, endpoint_of, linked, role
 from tests.links.wire import Wire
@@ -273,9 +274,14 @@ SLOW_SECONDS = 0.005
 
 
 class SlowSession(RecordingSession):
-    """A session that takes so long for each message that the broker's queue fills."""
+    """A session that stands still with its first message, and is slow, so that the queue fills."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        assert self.goes_on.wait(DEADLINE), "it may go on"
         time.sleep(SLOW_SECONDS)
         return super().receive(delivery, now)
 
@@ -293,20 +299,26 @@ async def test_a_queue_that_may_have_overflowed_leads_to_a_resync(virtual_host: 
     limit, count = 600, 3000
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     overflowing = role("amq.topic", max_queue_length=limit)
-    async with linked(endpoint, overflowing, SlowSession()) as link:
+    session = SlowSession()
+
+    def fill() -> None:
+        asyncio.run(flood(virtual_host, count))  # on a loop of its own: ours stands still
+        session.goes_on.set()
+
+    async with linked(endpoint, overflowing, session) as link:
         await link.up()
-        # On a loop of its own: ours is as slow as the session.
-        await asyncio.to_thread(asyncio.run, flood(virtual_host, count))
+
+        await asyncio.to_thread(fill)
 
         async def resynced() -> bool:
-            return bool(link.session.resyncs)
+            return bool(session.resyncs)
 
         await eventually(resynced, "the link doubted")
 
-    (reason,) = link.session.resyncs
+    (reason,) = session.resyncs
     assert reason.startswith(f"more than {limit // 2} messages waited in amqp-gateway.test.")
-    assert link.session.down == []
-    assert len(link.session.deliveries) < count
+    assert session.down == []
+    assert len(session.deliveries) < count
 
 
 @pytest.mark.parametrize(
