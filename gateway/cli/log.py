@@ -507,6 +507,11 @@ def query(  # noqa: PLR0913  one for each option
             memory_mebibytes=memory,
             threads=threads,
         ) as answer:
+            if answer.copies:
+                one, *more = answer.copies
+                others = f", as {len(more)} more" if more else ""
+                remark = f"{one.path}: passed over{others}: another file of the lake has its records"
+                click.echo(printable(f"amqp-gateway: {remark}: see amqp-gateway log verify"), err=True)
             if as_json:
                 show_json(answer, limit or 0, as_lines=sql is None)
             elif as_csv:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 
 import click
@@ -20,13 +22,33 @@ json_option = click.option(
 
 def say(lines: Iterable[str]) -> None:
     """Print lines for people, each on one line: what they are made of is escaped, or is escaped here."""
-    for line in lines:
-        click.echo(printable(line))
+    with _until_ctrl_c():
+        for line in lines:
+            click.echo(printable(line))
 
 
 def say_json(document: Document | list[Document]) -> None:
     """Print one document on one line; what does not print, or has no code in the output, is escaped."""
-    click.echo(printable_json(json.dumps(document, ensure_ascii=False), sys.stdout.encoding))
+    with _until_ctrl_c():
+        click.echo(printable_json(json.dumps(document, ensure_ascii=False), sys.stdout.encoding))
+
+
+@contextlib.contextmanager
+def _until_ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C end the block at once: asyncio's handler ends what is awaited, and no writing that waits.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield  # it is ignored, or another thread's
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

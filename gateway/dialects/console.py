@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from gateway.dialects.errors import LocalProtocolError
@@ -232,3 +233,16 @@ class NotSentError(Exception):
     def answer(self, token: int) -> Answer:
         """Return the answer to the operation of this token."""
         return Answer(token, self.outcome, f"not sent: {self.text}")
+
+
+class UnsentError(Exception):
+    """An internal error, its cause, has ended an operation of which nothing is to be sent."""
+
+
+@contextlib.contextmanager
+def sending_last() -> Iterator[None]:
+    """Raise any error of the block, whose last step queues a request to be sent, as an `UnsentError`."""
+    try:
+        yield
+    except Exception as error:
+        raise UnsentError(str(error)) from error

@@ -469,6 +469,7 @@ class Session(Protocol):
         Raises:
             EventNotTakenError: the session does not accept such an event.
             LocalProtocolError: the event contradicts the session's state.
+            UnsentError: (of an operation) an internal error; nothing of it is sent, now or later.
         """
         ...
 

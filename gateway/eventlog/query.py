@@ -156,11 +156,13 @@ class LogFiles:
         lake: Parquet files.
         complete: segments that are not in the lake yet.
         open: segments that are written, or were when their writer ended.
+        copies: files of the lake that are passed over: another one has their log and first seq.
     """
 
     lake: tuple[LakeFile, ...]
     complete: tuple[Segment, ...]
     open: tuple[Segment, ...]
+    copies: tuple[LakeFile, ...] = ()
 
     @property
     def are_all_there(self) -> bool:
@@ -180,14 +182,18 @@ def log_files(folder: Path, after: dt.datetime | None = None, before: dt.datetim
     lake = lake_files(folder)
     compacted = {file.first_seq for file in lake}
     waiting = [segment for segment in segments if segment.first_seq not in compacted]
+    of_time = [
+        file
+        for file in lake
+        if (after is None or file.hour + _HOUR > after) and (before is None or file.hour < before)
+    ]
+    # Of that time only: a copy in the folder of another hour must not stand for the one in its own.
+    once = {(file.log_id, file.first_seq): file for file in of_time}
     return LogFiles(
-        tuple(
-            file
-            for file in lake
-            if (after is None or file.hour + _HOUR > after) and (before is None or file.hour < before)
-        ),
+        tuple(once.values()),
         tuple(segment for segment in waiting if not segment.is_open),
         tuple(segment for segment in waiting if segment.is_open),
+        tuple(file for file in of_time if once[file.log_id, file.first_seq] is not file),
     )
 
 
@@ -220,10 +226,12 @@ class Answer:
     Attributes:
         columns: names of the columns.
         rows: values, in the order of the columns.
+        copies: as of `LogFiles`.
     """
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[object, ...]]
+    copies: tuple[LakeFile, ...] = ()
 
 
 @contextlib.contextmanager
@@ -277,7 +285,7 @@ def ask(
                 # From here on the database and the copies live until the caller's block ends.
                 last.enter_context(stack.pop_all())
                 break
-        yield Answer(columns, _rows(first, opened, files, scratch))
+        yield Answer(columns, _rows(first, opened, files, scratch), files.copies)
 
 
 def _look_up(folder: Path, after: dt.datetime | None, before: dt.datetime | None) -> LogFiles:

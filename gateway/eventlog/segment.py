@@ -73,6 +73,8 @@ def segment_path(folder: Path, first_seq: int, *, is_open: bool) -> Path:
 def list_segments(folder: Path) -> list[Segment]:
     """Return the segments of the log in ``folder``, oldest first; files with other names are passed over.
 
+    So is an open one beside the complete one that it became, as copies of a log in several turns have it.
+
     Raises:
         OSError: the folder is there, but cannot be read.
     """
@@ -81,9 +83,11 @@ def list_segments(folder: Path) -> list[Segment]:
     except FileNotFoundError:
         return []
     matches = [match for name in names if (match := _SEGMENT_NAME.fullmatch(name)) is not None]
+    complete = {match["seq"] for match in matches if match["open"] is None}
     return sorted(
         Segment(int(match["seq"]), folder / SEGMENTS / match[0], match["open"] is not None)
         for match in matches
+        if match["open"] is None or match["seq"] not in complete
     )
 
 

@@ -162,6 +162,14 @@ class Inventory:
         self._slices[identity.number] = BatchApplier(source, self._out, None if whole else self._slicing)
         return source
 
+    def number_source(self, name: str) -> None:
+        """Give a new source its number, without adding it.
+
+        Raises:
+            IndexNotWrittenError: the disk takes nothing.
+        """
+        self._index.source_number(name)
+
     def source(self, number: int) -> SourceInventory | None:
         """Return the source with this number."""
         return next((one for one in self._sources.values() if one.identity.number == number), None)

@@ -59,7 +59,8 @@ class SourcePort(Protocol):
     may follow an ``UNKNOWN``. The observations that an operation led to precede its answer. Answers go to
     `OperationManager.answered`.
 
-    No method waits or raises.
+    No method waits or raises, but for internal errors: after an
+    `gateway.dialects.console.UnsentError` nothing of it is sent.
     """
 
     def call(self, call: MethodCall) -> None:

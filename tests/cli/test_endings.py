@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import csv
 import json
 import os
@@ -17,7 +19,7 @@ from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.test_answers import TILL, core, end, ran, start
 from tests.components.command_line import COMMAND, Site, amqp_gateway, environment, new_site
 from tests.components.scripted_operations import ScriptedOperations
-from tests.components.waiting import DEADLINE
+from tests.components.waiting import DEADLINE, until
 from tests.eventlog.logs import segment
 
 QUERY = ["log", "query", "SELECT * FROM log"]
@@ -134,6 +136,35 @@ async def test_ctrl_c_ends_a_watch_as_it_ends_other_commands(site: Site) -> None
         process.send_signal(signal.SIGINT)
         ended = await end(process)
     assert (ended.code, ended.output, ended.errors) == (ExitCode.INTERRUPTED, "", "")
+
+
+@pytest.mark.parametrize("words", [("tree",), ("tree", "--json"), ("log", "tail")], ids=" ".join)
+async def test_one_ctrl_c_ends_a_command_whose_output_is_not_read(site: Site, words: tuple[str, ...]) -> None:
+    record = LogRecord(kind=RecordKind.GAP, ingest_ts="2026-11-20T08:00:01.000000Z")
+    segment(site.state.path / "log", 1, [record])
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(writing, bytes(4096)):
+            pass
+    os.set_blocking(writing, True)
+    try:
+        async with core(site, ScriptedOperations()):
+            process = await asyncio.create_subprocess_exec(
+                *COMMAND,
+                *words,
+                env=environment(AMQP_GATEWAY_CONFIG=str(site.configuration)),
+                stdout=writing,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            waits = Path(f"/proc/{process.pid}/wchan")
+            await until(lambda: "pipe_w" in waits.read_text(), "it waits for its reader")
+            process.send_signal(signal.SIGINT)
+            ended = await end(process)
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert (ended.code, ended.errors) == (ExitCode.INTERRUPTED, "")
 
 
 async def test_values_that_cannot_travel_are_refused_by_name(site: Site) -> None:

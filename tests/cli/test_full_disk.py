@@ -21,6 +21,7 @@ from gateway.state_folder import StateFolder
 from tests.cli.conftest import ShownGateway, running_gateway
 from tests.components.command_line import COMMAND, RunningCommand, amqp_gateway, new_site, running
 from tests.components.full_disk import small_disk, small_ext4_disk
+from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.hypothesis_profiles import PROVING
 
@@ -198,6 +199,34 @@ def test_a_core_that_began_on_a_read_only_disk_ends_for_another_when_it_can_be_w
             assert not {"start-not-noted", "event-log-failed"} & {line["event"] for line in fourth.log}
             assert not in_doubt(fourth)
             assert fourth.terminate().code is ExitCode.OK
+
+
+def test_a_new_source_waits_for_the_disk_and_ends_no_core(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "state", 24 << 20) as disk:
+        site = new_site(tmp_path)
+        known, new = ({"kind": "ami", "listen": f"127.0.0.1:{free_tcp_port()}"} for _ in range(2))
+        site.configure(sources={"known": known}, log={"enabled": False})
+        note_feed_place(load_configuration(site.configuration))
+        words = ("process", "core", "--config", site.configuration)
+        program = ("sh", "-c", WITH_LOCK, "sh", disk.folder / "LOCK", *COMMAND)
+        with running(*words, log=tmp_path / "first") as first:
+            first.ready()
+            wait_until((disk.folder / "reserve").exists, "the reserve is made")
+            first.process.kill()
+        os.truncate(disk.folder / "reserve", 0)
+        disk.fill()
+        site.configure(sources={"known": known, "new": new}, log={"enabled": False})
+        with running(*words, "--start", "2", log=tmp_path / "second", program=program) as second:
+            second.ready()
+            assert [line["name"] for line in second.log if line["event"] == "source-waits"] == ["new"]
+            disk.empty()
+            ended = second.ended()
+        assert (ended.code, ended.reported) == (ExitCode.AGAIN, [])
+        with running(*words, "--start", "3", log=tmp_path / "third", program=program) as third:
+            third.ready()
+            shown = amqp_gateway("source", "ls", "--json", "--config", site.configuration)
+            assert [json.loads(line)["source"] for line in shown.output.splitlines()] == ["known", "new"]
+            assert third.terminate().code is ExitCode.OK
 
 
 def in_doubt(core: RunningCommand) -> bool:

@@ -7,6 +7,7 @@ import datetime as dt
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,14 @@ from click.testing import CliRunner
 from gateway.cli.main import main
 from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.segment import LogIdentity, compactable, identity_path, list_segments
+from gateway.eventlog.segment import (
+    LogIdentity,
+    compactable,
+    identity_path,
+    lake_file,
+    lake_files,
+    list_segments,
+)
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.table_widths import fitting
 from tests.components.command_line import COMMAND, Ended, Site, amqp_gateway, environment
@@ -247,6 +255,18 @@ def test_a_narrow_table_has_a_line_for_each_row_and_leaves_columns_out() -> None
     assert fitting(names, texts, rows, 62) == {0: 27, 1: 22, 2: 5}
     assert fitting(names, texts, rows, 62, ("n", "values")) == {0: 27, 1: 13, 3: 13}
     assert list(fitting(names, texts, rows, 5)) == [0]
+
+
+def test_query_says_which_copy_it_passes_over(log: Path) -> None:
+    (file,) = lake_files(log)
+    copy = lake_file(log, file.log_id, file.first_seq, file.hour + dt.timedelta(hours=1)).path
+    copy.parent.mkdir(parents=True)
+    shutil.copy(file.path, copy)
+    ended = command("query", "--folder", log, "--csv", "SELECT count(*) AS n FROM log")
+    assert (ended.code, ended.output.split()) == (ExitCode.OK, ["n", "57"])
+    (said,) = ended.reported
+    remark = "passed over: another file of the lake has its records: see amqp-gateway log verify"
+    assert said in {f"amqp-gateway: {path}: {remark}" for path in (file.path, copy)}
 
 
 def test_query_says_when_a_table_is_cut(log: Path) -> None:

@@ -149,7 +149,7 @@ def test_a_state_that_everybody_can_write_is_refused(tmp_path: Path, name: str) 
     (site.state.path / "running.yaml").touch(mode=0o600)
     place = site.state.path / name
     place.chmod(0o777)
-    for command in (("check",), ("run",), ("state", "show"), ("snmp", "engine")):
+    for command in (("check",), ("run",), ("state", "show"), ("snmp", "engine"), ("template", "snmptt")):
         assert f"chmod o-w {place}" in refused(site, *command)
 
 

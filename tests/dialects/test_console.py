@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.console import REMEMBERED, NotSentError, Pending, Timers
+from gateway.dialects.console import REMEMBERED, NotSentError, Pending, Timers, UnsentError
+from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.session import NEVER
-from gateway.model.operations import Answer, Outcome
+from gateway.model.operations import Answer, MethodCall, Outcome
+from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
+from tests.dialects.ami.commands_story import ALONE, ready
+from tests.dialects.cml import console_story as cml
+from tests.dialects.qmf import console_story as qmf
+from tests.dialects.qmf.am01 import playbook as am01
+from tests.dialects.qmf.am01.examples import OBJECT_ID
+from tests.dialects.qmf.operations_story import drain
+
+REQUEST = re.compile("MethodRequest|E@")
+"""What shows a call among the steps of a play."""
 
 STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9) | st.none()))
 
@@ -69,3 +87,54 @@ def test_what_is_forgotten_is_not_known_any_more() -> None:
 def test_an_operation_that_is_not_sent_is_answered_with_the_reason() -> None:
     error = NotSentError(Outcome.NOT_NOW, "no time was left for it")
     assert error.answer(7) == Answer(7, Outcome.NOT_NOW, "not sent: no time was left for it")
+
+
+def of_qmf() -> tuple[Any, MethodCall]:
+    play = qmf.synchronised()
+    return play, drain(play)
+
+
+def of_am01() -> tuple[Any, MethodCall]:
+    play = am01.synchronised(Revision.MARCH_2008)
+    deadline = play.now + 60 * SECOND
+    return play, MethodCall(1, play.class_key, "1.0", str(OBJECT_ID), "drain", (7, "ab"), deadline)
+
+
+def of_cml() -> tuple[Any, MethodCall]:
+    play = cml.synchronised()
+    return play, cml.call(play, 7, "queue", "purge")
+
+
+def of_ami() -> tuple[Any, MethodCall]:
+    play, key = ready(ALONE), ClassKey("ami-relay", "application")
+    return play, MethodCall(1, key, "pump-7", "pump-7", "stop", (), play.now + 60 * SECOND)
+
+
+def fault(*_: object, **__: object) -> None:
+    raise RuntimeError("ours")
+
+
+@pytest.mark.parametrize(
+    ("of_kind", "faulty"),
+    [
+        (of_qmf, "qmf.console_calls.write"),
+        (of_am01, "qmf.am01.console_calls.write"),
+        (of_cml, "cml.console_calls.write_message"),
+        (of_ami, "ami.relay.write_instruction"),
+        (of_ami, "ami.relay_instructions.LineByLine._log"),
+    ],
+)
+def test_what_an_internal_error_ends_before_it_is_sent_is_not_sent_later(
+    of_kind: Callable[[], tuple[Any, MethodCall]], faulty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play, call = of_kind()
+    play.left()
+    with monkeypatch.context() as patched:
+        patched.setattr(f"gateway.dialects.{faulty}", fault)
+        with pytest.raises(UnsentError) as raised:
+            play.session.handle(call, play.now)
+    assert isinstance(raised.value.__cause__, RuntimeError)
+    play.time_passes(1)
+    assert not REQUEST.search(repr(play.left()))
+    play.take(play.session.handle(replace(call, token=2), play.now))
+    assert REQUEST.search(repr(play.left())), "the next one is sent"

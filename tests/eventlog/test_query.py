@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 import signal
 import threading
 from collections.abc import Mapping
@@ -16,7 +17,8 @@ from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.follow import Selection
 from gateway.eventlog.parquet import database
 from gateway.eventlog.query import LogReadError, QueryError, ask
-from gateway.eventlog.segment import compactable, lake_files, list_segments
+from gateway.eventlog.segment import compactable, lake_file, lake_files, list_segments, segment_path
+from gateway.eventlog.verification import Summary, verify
 from tests.eventlog.logs import HOUR, LOG_ID, segment, some_segments, update
 
 Row = tuple[object, ...]
@@ -65,6 +67,31 @@ def test_a_segment_beside_its_file_is_reported_once(log: Path) -> None:
     compact(log, 1)
     first.path.write_bytes(content)
     assert seqs(log) == list(range(1, 76))
+
+
+def test_an_open_segment_beside_the_complete_one_that_it_became_is_passed_over(log: Path) -> None:
+    """As a copy of a log has it that was made in several turns."""
+    (complete, opened) = list_segments(log)
+    shutil.copy(complete.path, segment_path(log, complete.first_seq, is_open=True))
+    assert seqs(log) == list(range(1, 76))
+    assert list_segments(log) == [complete, opened]
+    *_, problem = verify(log, Summary(), lambda _read, _of: None)
+    assert problem.text == "is no file of the log, and may be read as one: move it away"
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_file_of_the_lake_that_is_copied_into_another_hour_is_read_once(
+    log: Path, *, earlier: bool
+) -> None:
+    (file,) = lake_files(log)
+    hours = dt.timedelta(hours=-1 if earlier else 1)
+    copy = lake_file(log, file.log_id, file.first_seq, file.hour + hours).path
+    copy.parent.mkdir(parents=True)
+    shutil.copy(file.path, copy)
+    assert seqs(log) == list(range(1, 76))
+    assert seqs(log, after=HOUR, before=HOUR + dt.timedelta(milliseconds=20)) == list(range(1, 20))
+    with ask(log, "SELECT 1") as answer:
+        assert [one.path in {file.path, copy} for one in answer.copies] == [True]
 
 
 def test_values_are_exact_and_times_are_in_utc(log: Path) -> None:

@@ -143,6 +143,17 @@ def test_what_was_written_again_elsewhere_is_kept_there_only(tmp_path: Path, is_
     assert list(lost(folder).values()) == [second]
 
 
+def test_an_open_copy_of_a_complete_segment_takes_nothing_from_it(tmp_path: Path) -> None:
+    """As in a copy of a log that was made in several turns, and put back."""
+    first, second = blocks([2, 3])
+    folder = made(tmp_path)
+    write_segment(folder, 1, first + second)
+    write_segment(folder, 1, first, is_open=True)
+    assert mended(folder).next_seq == 6
+    assert list_segments(folder)[0].path.read_bytes() == first + second
+    assert lost(folder) == {}
+
+
 def test_seq_goes_on_behind_segments_that_compaction_took(tmp_path: Path) -> None:
     folder = made(tmp_path, next_seq=100, last_ts="2026-11-20T14:00:00.000000Z")
     assert look(folder).next_seq == 100

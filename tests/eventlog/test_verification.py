@@ -37,6 +37,7 @@ def log(tmp_path: Path) -> Path:
     """A log of two files in the lake, two complete segments and one that is open, of 25 records each."""
     some_segments(tmp_path, 2)
     compact(tmp_path)
+    segment_file(tmp_path, 51, ".open.jsonl").unlink()
     for first in (51, 76, 101):
         segment(tmp_path, first, map(update, range(first, first + 25)), is_open=first == 101)
     identity = LogIdentity(version=1, log_id=LOG_ID, next_seq=101)

@@ -22,7 +22,7 @@ from gateway.dialects.ami.relay_publishing import Publishing, PublishRules
 from gateway.dialects.ami.relay_restoring import Restoring
 from gateway.dialects.ami.relay_schemas import OBJECT, Events, object_id
 from gateway.dialects.ami.relay_tables import Row
-from gateway.dialects.console import NotSentError
+from gateway.dialects.console import NotSentError, sending_last
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import (
     NEVER,
@@ -86,8 +86,9 @@ class RpcClient:
             return
         patience = offered.timeout * MILLISECOND or self._config.call_seconds * SECOND
         deadline = min(call.deadline, now + patience)
+        shown = write_instruction(prepared.shown).strip()
         self._calls.ask(OpenCall(call, connection.number, deadline, prepared.row, prepared.unseen))
-        self._lines.say(connection, line, write_instruction(prepared.shown).strip())
+        self._lines.say(connection, line, shown)
 
     def precheck(self, call: MethodCall, now: int) -> Answer | None:
         """Return the answer that `call` would give at once; ``None`` where it would send the call."""
@@ -211,7 +212,8 @@ class RelaySession:
             case ReceivedUntil(until, connection):
                 self._received_until(connection, until)
             case MethodCall():
-                self._client.call(event, now)
+                with sending_last():
+                    self._client.call(event, now)
             case ObjectFetch():
                 self._client.fetch(event)
             case ObjectModify():

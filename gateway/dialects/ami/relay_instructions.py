@@ -453,8 +453,8 @@ class LineByLine:
 
     def say(self, known: Connection, line: bytes, shown: bytes) -> None:
         """Send a line with its end; ``shown`` is its form for the log."""
-        self._out.write(known.number, line)
         self._log(known, shown, outgoing=True)
+        self._out.write(known.number, line)  # last: after an error in between, nothing is sent
 
     def _carry_out(self, known: Connection, piece: Piece, now: int) -> None:
         if isinstance(piece, ProtocolError):

@@ -15,6 +15,7 @@ from gateway.dialects.cml.console_config import ConsoleConfig, Matching
 from gateway.dialects.cml.console_poller import Poller
 from gateway.dialects.cml.messages import InspectReply, Notify, Received, SchemaReply
 from gateway.dialects.cml.session_state import Asked, SessionState, State
+from gateway.dialects.console import sending_last
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.session import (
     Binding,
@@ -185,7 +186,8 @@ class ConsoleSession:
             case TimerExpired():
                 return self._pass_time()
             case MethodCall() | ObjectModify() | ObjectFetch():
-                self._client.take(event)
+                with sending_last():
+                    self._client.take(event)
             case LinkUp(reply_to):
                 self._state.connect(reply_to)
                 self._poller.connected()

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Iterable
 from uuid import UUID
 
+from gateway.dialects.console import sending_last
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf.addresses import BROKER_AGENT, agent_of_key
 from gateway.dialects.qmf.codec import read_body
@@ -376,7 +377,8 @@ class ConsoleSession:
             case TimerExpired():
                 return self._pass_time()
             case MethodCall() | ObjectModify() | ObjectFetch():
-                self._handler.client.take(event)
+                with sending_last():
+                    self._handler.client.take(event)
             case LinkUp(reply_to):
                 self._state.connect(reply_to)
             case LinkDown(detail, received_until):

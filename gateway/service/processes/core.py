@@ -87,7 +87,7 @@ from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.service.sources.logins import Logins
 from gateway.service.sources.source_context import DurableContext, PresentRoles, SourceContext
-from gateway.service.sources.sources import RunSource, needs_last_state, source_of
+from gateway.service.sources.sources import RunSource, needs_last_state, source_or_wait
 from gateway.service.state.audit_key import WrittenHead, audit_key, note_written_head
 from gateway.service.state.event_counts import EventCounts
 from gateway.service.state.past_events import PastEventService, page_reader
@@ -385,7 +385,7 @@ class _Core:
             roles=self._roles,
         )
         settings = self._loaded.settings.sources
-        self._sources = [source_of(name, of_source, context) for name, of_source in settings.items()]
+        self._sources = [source_or_wait(name, of_source, context) for name, of_source in settings.items()]
         for source in self._inventory.sources:
             if (publishing := served.get(source.identity.name)) is not None:
                 self._servers[source.identity.name] = self._server(source, publishing, context)

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from gateway.clock import Clock
+from gateway.dialects.console import UnsentError
 from gateway.eventlog.disk import EventLogClosedError
 from gateway.feed.operations import OperationRecord, OperationRequest
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
@@ -161,6 +162,10 @@ class CoreOperations:
                     port.modify(message)
                 case ObjectFetch():
                     port.fetch(message)
+        except UnsentError as error:
+            log.exception("operation-not-sent")
+            text = f"not sent: internal error {type(error.__cause__).__name__}: see the log"
+            self.answered(Answer(message.token, Outcome.REMOTE_FAILURE, text))
         except Exception as error:
             log.exception("operation-not-sent")
             text = f"internal error {type(error).__name__}: it may have been carried out; see the log"

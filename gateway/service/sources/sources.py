@@ -6,14 +6,26 @@ core's start, and its memory.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Final
+
+import structlog
 
 from gateway.config.sources import Am01Source, AmiSource, CmlSource, QmfSource, Source
+from gateway.inventory.instance_file import IndexNotWrittenError
 from gateway.model.source_kinds import source_kind
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.state.restored_objects import restore_source
+
+log = structlog.get_logger(__name__)
+
+RETRY_SECONDS: Final = 1.0
+"""Seconds after which a number for a new source is asked for again."""
 
 RunSource = Callable[[], Coroutine[None, None, None]]
 """A function that runs a source until it is cancelled."""
@@ -34,6 +46,37 @@ def sets_natively(settings: Source) -> bool:
     if isinstance(settings, Am01Source):
         return settings.get_and_set
     return source_kind(settings.kind).sets_natively
+
+
+def source_or_wait(name: str, settings: Source, around: SourceContext) -> RunSource:
+    """Return what `source_of` does; where the state folder takes no number of a new source, one that waits.
+
+    The new source is not shown until then: its number would be unknown to the next core.
+
+    Raises:
+        SecretError, CommandError: as of `source_of`.
+    """
+    try:
+        around.inventory.number_source(name)
+    except IndexNotWrittenError as error:
+        log.warning("source-waits", name=name, reason=str(error))
+        return partial(_wait_for_number, name, around)
+    return source_of(name, settings, around)
+
+
+async def _wait_for_number(name: str, around: SourceContext) -> None:
+    """Try again until the source has a number, and have another core start, which runs it.
+
+    Raises:
+        CommandError: ``AGAIN``, in the end.
+    """
+    while True:
+        await asyncio.sleep(RETRY_SECONDS)
+        with contextlib.suppress(IndexNotWrittenError):
+            around.inventory.number_source(name)
+            break
+    log.info("core-starts-again", reason=f"the state folder takes the new source {name}")
+    raise CommandError(ExitCode.AGAIN, "")
 
 
 def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:

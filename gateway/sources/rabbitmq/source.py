@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from gateway.dialects.console import sending_last
 from gateway.dialects.event_backlog import Loss
 from gateway.dialects.session import (
     Answered,
@@ -316,8 +317,9 @@ class RabbitMqSource:
             case WorkContinues(work):
                 return self._continued(work, now)
             case MethodCall() | ObjectFetch():
-                unreachable = self._unreachable(event.token)
-                return [Answered(unreachable)] if unreachable else self._calls.begin(event, now)
+                with sending_last():
+                    unreachable = self._unreachable(event.token)
+                    return [Answered(unreachable)] if unreachable else self._calls.begin(event, now)
             case ObjectModify():
                 return [Answered(cannot_be_set(event))]
             case _:

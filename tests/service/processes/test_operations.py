@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from gateway.clock import SystemClock
 from gateway.config.model import OperationSettings
 from gateway.config.policy import PolicySettings
+from gateway.dialects.console import sending_last
 from gateway.feed.operations import (
     InvokeMethod,
     OperationAnswer,
@@ -217,7 +218,7 @@ async def test_what_is_not_answered_ends_at_its_deadline(tmp_path: Path) -> None
         assert site.sent.qsize() == 1
 
 
-async def test_a_fault_of_a_source_is_an_unknown_outcome_and_harms_no_other(
+async def test_a_fault_of_a_source_is_the_outcome_and_harms_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as site:
@@ -231,6 +232,19 @@ async def test_a_fault_of_a_source_is_an_unknown_outcome_and_harms_no_other(
         assert (answer.outcome, answer.text) == (
             Outcome.UNKNOWN,
             "internal error RuntimeError: it may have been carried out; see the log",
+        )
+        assert [line["event"] for line in lines] == ["operation-not-sent"]
+
+        def fail_before(_: MethodCall) -> None:
+            with sending_last():
+                raise RuntimeError("ours")
+
+        with monkeypatch.context() as patched, capture_logs() as lines:
+            patched.setattr(site, "call", fail_before)
+            answer = await within_deadline(site.ask())
+        assert (answer.outcome, answer.text) == (
+            Outcome.REMOTE_FAILURE,
+            "not sent: internal error RuntimeError: see the log",
         )
         assert [line["event"] for line in lines] == ["operation-not-sent"]
         with monkeypatch.context() as patched, capture_logs() as lines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.dialects.console import UnsentError
 from gateway.dialects.qmf.messages import (
     CommandComplete,
     MethodResponse,
@@ -368,6 +369,26 @@ def test_an_internal_error_is_the_outcome_of_its_operation_only(
     play.asked(BEFORE_DELETION, queue())
     first = play.world.answers[0]
     assert (first.outcome, first.text) == (outcome, f"internal error ValueError: {text}; see the log")
+
+
+def test_an_internal_error_at_the_begin_of_an_operation_leaves_nothing_to_be_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    play = Play()
+    (known,) = [one for one in play.world.source.known("queue") if one.name.leaf == "orders"]
+    key, native = play.world.source.readers["queue"].schema.key, native_id(known.number)
+    call = MethodCall(1, key, "broker", native, "purge", (), play.now + 10 * SECOND)
+
+    def fault(*_: object) -> None:
+        raise ValueError("a fault of ours")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(method_calls, "named_arguments", fault)
+        with pytest.raises(UnsentError):
+            play.world.source.handle(call, play.now)
+    assert play.is_idle()
+    play.world.source.handle(call, play.now)
+    assert play.request() == BEFORE_PURGE
 
 
 def test_an_object_that_the_broker_does_not_know_is_not_shown_any_more() -> None:
