@@ -408,7 +408,8 @@ def _failure(request: Target, answer: Answer) -> str:
         return answer.reason
     if isinstance(request, OverviewRequest) and isinstance(answer, NotFound | NotManagement | Broken):
         return "it has no overview"
-    if isinstance(request, ListingRequest) and isinstance(answer, Document) and page_of(answer) is None:
+    is_document = isinstance(answer, Document)
+    if isinstance(request, ListingRequest) and is_document and page_of(answer, request.page) is None:
         return f"{request.collection} is no listing"
     return ""
 

@@ -22,6 +22,8 @@ ADMINISTRATIVE = frozenset({"user", "parameter", "permission", "topicPermission"
 """Classes that need more than the tag ``monitoring``: an administrator, or a policymaker for parameters."""
 PAGE_SIZE = 500
 """Number of objects on a page; RabbitMQ refuses more."""
+_MOST_PAGES: Final = 10_000
+"""Maximum number of pages of a collection; 500,000 objects are half as many small ones."""
 LISTING_PATIENCE: Final = 8 * SECOND
 """Nanoseconds to wait for a listing, or a page of it, at first: less than until a broker counts as silent."""
 LONGEST_PATIENCE: Final = 25 * SECOND
@@ -534,7 +536,7 @@ def fault_of(request: ManagementRequest, answer: Answer) -> Broken | None:
             return Broken(reason)
         case NotFound() if isinstance(request, ListingRequest | OverviewRequest):
             return Broken("status 404")
-        case Document() if isinstance(request, ListingRequest) and page_of(answer) is None:
+        case Document() if isinstance(request, ListingRequest) and page_of(answer, request.page) is None:
             return Broken(f"{request.collection} is no listing")
     return None
 
@@ -577,10 +579,14 @@ def _plain(reason: str) -> str:
     return reason.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def page_of(answer: Answer) -> tuple[list[Json], bool] | None:
+def page_of(answer: Answer, asked: int = 0) -> tuple[list[Json], bool] | None:
     """Return the objects of a page, and whether it is the last; ``None`` if the answer is no page.
 
     The parts of the API without pages send a small collection whole, as a plain list.
+
+    Args:
+        answer: the answer.
+        asked: the number of the page that was requested; 0 for any.
     """
     if isinstance(answer, BeyondLastPage):
         return [], True
@@ -592,9 +598,10 @@ def page_of(answer: Answer) -> tuple[list[Json], bool] | None:
         return None
     items = answer.body.get("items")
     page, pages = (integer_at(answer.body, key) for key in ("page", "page_count"))
-    if not isinstance(items, list) or page is None or pages is None:
+    if not isinstance(items, list) or page is None or pages is None or pages > _MOST_PAGES:
         return None
-    return items[:PAGE_SIZE], page >= pages or not items
+    # A server that shows the same page whatever is requested would be asked for the next one for ever.
+    return (items[:PAGE_SIZE], page >= pages or not items) if asked in (0, page) else None
 
 
 LONG_BYTES: Final = 64 * 1024

@@ -151,6 +151,9 @@ def test_pages() -> None:
     assert page_of(Document({"items": [], "page": 1, "page_count": 9})) == ([], True)
     assert page_of(Document(items)) == (items, True)
     assert page_of(BeyondLastPage()) == ([], True)
+    assert page_of(Document({"items": items, "page": 2, "page_count": 3}), 2) == (items, False)
+    assert page_of(Document({"items": items, "page": 1, "page_count": 3}), 2) is None
+    assert page_of(Document({"items": items, "page": 1, "page_count": 10**20})) is None
     assert page_of(Document({"items": items})) is None
     assert page_of(Document("queues")) is None
     assert page_of(NotFound()) is None
