@@ -27,11 +27,13 @@ class OpenAmqGateway(OperatedGateway):
     Attributes:
         site: its configuration.
         running: its process.
+        jmx_port: the port of JMX; 0 without JMX.
     """
 
     modules: ClassVar = ("AMQP-GATEWAY-OPENAMQ-MIB",)
     site: Site
     running: RunningCommand
+    jmx_port: int = 0
 
     def has_pending(self, count: int) -> None:
         """Wait until the queue ``orders`` is shown with so many messages."""
@@ -49,13 +51,15 @@ def gateway_at(
     folder: Path,
     *,
     vhost: str = "/",
+    jmx_port: int = 0,
     **settings: Any,  # noqa: ANN401  of a configuration
 ) -> Iterator[OpenAmqGateway]:
-    """Run a gateway; ``settings`` are further settings of the source."""
+    """Run a gateway, with JMX if a port is given; ``settings`` are further settings of the source."""
     site = new_site(folder)
     amqp = {"url": url, "vhost": vhost, "user": user, "password": site.secret(password)}
     source: Mapping[str, object] = {"kind": "cml", "amqp": amqp, **QUICK, **settings}
-    who = [f"cli:{getpass.getuser()}", f"snmp:{OPERATOR}"]
+    who = [f"cli:{getpass.getuser()}", f"snmp:{OPERATOR}", f"jmx:{OPERATOR}"]
+    jmx = {"enabled": True, "listen": f"127.0.0.1:{jmx_port}", "users": {OPERATOR: {}}} if jmx_port else {}
     rule = {
         "who": who,
         "classes": ["openamq.org.server:*"],
@@ -66,8 +70,9 @@ def gateway_at(
         sources={SOURCE: source},
         operations={"allow": [{**rule, "read": True}], "deadline": "1min"},
         snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {OPERATOR: {}}},
+        jmx=jmx,
         log={"compact": False},
     )
     with running("run", "--config", site.configuration, log=folder / "log") as command:
         command.ready()
-        yield OpenAmqGateway(site, command)
+        yield OpenAmqGateway(site, command, jmx_port)

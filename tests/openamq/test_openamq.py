@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,10 @@ from tests.components.amqp_peer import AmqpPeer
 from tests.components.background import Background
 from tests.components.background import background as background_of
 from tests.components.open_amq import BROKER, CONFIG, ORDERS, OpenAmq, open_amq
+from tests.components.operated_gateway import OPERATOR
+from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
+from tests.jmx_java.client_machine import SharedMachine
 from tests.openamq.gateway import SOURCE, OpenAmqGateway, gateway_at
 
 pytestmark = pytest.mark.xdist_group("openamq")
@@ -40,9 +44,8 @@ def peer(background: Background[tuple[OpenAmq, AmqpPeer]]) -> AmqpPeer:
 def gateway(peer: AmqpPeer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAmqGateway]:
     folder = tmp_path_factory.mktemp("openamq")
     url = f"amqp://127.0.0.1:{peer.port}"
-    with gateway_at(
-        url, "super", "super", folder, short_lived="second-listing", assured=["config-file"]
-    ) as shown:
+    conduct: dict[str, Any] = {"short_lived": "second-listing", "assured": ["config-file"]}
+    with gateway_at(url, "super", "super", folder, jmx_port=free_tcp_port(), **conduct) as shown:
         shown.are_all("synchronised")
         yield shown
 
@@ -108,6 +111,24 @@ def test_a_method_is_called_once(gateway: OpenAmqGateway, broker: OpenAmq) -> No
     assert gateway.shown(f"{SOURCE}/broker/OpenAMQ 1.4c1")["values"]["locked"] is True
     gateway.command("invoke", f"{SOURCE}/broker/OpenAMQ 1.4c1", "lock", "setting=0")
     assert broker.text(BROKER, "locked") == "0"
+
+
+def test_a_java_client_that_was_answered_reads_the_new_value_and_never_the_old_one(
+    gateway: OpenAmqGateway, broker: OpenAmq, java_machine: SharedMachine
+) -> None:
+    password = gateway.site.state.secret(f"jmx-{OPERATOR}")
+    java = java_machine.clients().connect(gateway.jmx_port, OPERATOR, password)
+    root, settings = (f"amqp.gateway:source={SOURCE},type={kind},*" for kind in ("broker", "config"))
+    wait_until(lambda: list(java.names(root)) and list(java.names(settings)), "the MBeans")
+    (root,), (settings,) = java.names(root), java.names(settings)
+    for turn in range(5):
+        for locked in (True, False):
+            java.invoke(root, "lock", [locked])
+            assert java.attribute(root, "locked") == f"java.lang.Boolean {str(locked).lower()}"
+            assert broker.text(BROKER, "locked") == str(int(locked))
+        assert java.trySetAttribute(settings, "monitor", 100 + turn) == ""
+        assert java.attribute(settings, "monitor") == f"java.lang.Long {100 + turn}"
+    java.close()
 
 
 def test_a_method_that_ruins_some_brokers_is_called_where_that_was_assured(

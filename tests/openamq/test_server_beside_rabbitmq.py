@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -27,7 +28,7 @@ def test_a_server_is_shown_set_and_called_and_its_notices_arrive(
     broker.rabbitmqctl("eval", " ".join(expressions).replace("). ", "), "))
     url = f"amqp://127.0.0.1:{broker.ports.amqp}"
     endpoint = AmqpEndpoint(url, virtual_host.name, user.name, SecretStr(user.password))
-    trusted = {"spelling": "specification", "trusted_users": [user.name]}
+    trusted: dict[str, Any] = {"spelling": "specification", "trusted_users": [user.name]}
     with (
         background_of(partial(serving, endpoint)) as background,
         gateway_at(url, user.name, user.password, tmp_path, vhost=virtual_host.name, **trusted) as gateway,

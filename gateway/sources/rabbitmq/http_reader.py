@@ -37,10 +37,10 @@ from gateway.sources.rabbitmq.management_api import (
     NO_JSON,
     PAUSES_SECONDS,
     Answer,
-    ArrayDecoder,
     Broken,
     DetailRequest,
     Document,
+    ListingDecoder,
     ListingRequest,
     NotFound,
     NotManagement,
@@ -50,7 +50,6 @@ from gateway.sources.rabbitmq.management_api import (
     api_advice,
     is_administrative,
     is_without_api,
-    listing_in_parts,
     page_of,
 )
 from gateway.sources.rabbitmq.object_names import ObjectName
@@ -323,10 +322,9 @@ class HttpReader:
                     # Some collections come whole, however large: that is no reason to give up the others.
                     return Broken(f"an answer of more than {MAX_BODY_OCTETS} bytes", permanent=True)
             spent = int(_spent(response, clock() - began) * SECOND)
-            if response.status_code == httpx.codes.OK and len(body) > LONG_BYTES and body.startswith(b"["):
-                answer = await _array(bytes(body))
-            else:
-                answer = response_answer(response, bytes(body))
+            is_long = response.status_code == httpx.codes.OK and len(body) > LONG_BYTES
+            whole = bytes(body)
+            answer = await _long(response, whole) if is_long else response_answer(response, whole)
             return replace(answer, spent=spent) if isinstance(answer, Document) else answer
 
 
@@ -383,15 +381,18 @@ def _spent(response: httpx.Response, elapsed: float) -> float:
     return min(elapsed, (sent - received) / 1000 + _TCP_TICK) if sent >= received else elapsed
 
 
-async def _array(body: bytes) -> Answer:
-    """Return a long listing; it is decoded in steps, between which other tasks run."""
+async def _long(response: httpx.Response, body: bytes) -> Answer:
+    """Return a long answer; a listing is decoded in steps, between which other tasks run."""
     try:
-        decoder = ArrayDecoder(body)
+        decoder = ListingDecoder(body)
+    except ValueError:
+        return response_answer(response, body)
+    try:
         for _ in decoder.steps():
             await asyncio.sleep(0)
-    except (ValueError, RecursionError):
-        return listing_in_parts(body) or NO_JSON
-    return Document(decoder.elements, len(body))
+    except ValueError:
+        return NO_JSON
+    return decoder.document or NO_JSON
 
 
 def _pause(answer: Answer) -> int:
@@ -407,7 +408,8 @@ def _failure(request: Target, answer: Answer) -> str:
         return answer.reason
     if isinstance(request, OverviewRequest) and isinstance(answer, NotFound | NotManagement | Broken):
         return "it has no overview"
-    if isinstance(request, ListingRequest) and isinstance(answer, Document) and page_of(answer) is None:
+    is_document = isinstance(answer, Document)
+    if isinstance(request, ListingRequest) and is_document and page_of(answer, request.page) is None:
         return f"{request.collection} is no listing"
     return ""
 

@@ -251,7 +251,7 @@ class KnownObjects(FormerObjects):
             same, created = True, known.created
         if same:
             self._unconfirmed.discard(reading.name)
-            properties = self._merged(known, reading.properties, keep_all=True)
+            properties = self._merged(known, reading, keep_all=True)
             updated = replace(known, created=created, properties=properties, missed=0, reported=True)
             return self._kept(updated, known)
         is_listed = another and self._is_listed_since(known, created)
@@ -405,7 +405,7 @@ class KnownObjects(FormerObjects):
         updated = replace(
             known,
             created=known.created or created,
-            properties=self._merged(known, reading.properties),
+            properties=self._merged(known, reading),
             statistics=self._readers[reading.name.class_name].beside(
                 reading, known.properties, known.statistics
             ),
@@ -426,7 +426,7 @@ class KnownObjects(FormerObjects):
             return []
         restored = self._restored(reading, created)
         if restored is not None:
-            reading = replace(reading, properties=self._merged(restored, reading.properties))
+            reading = replace(reading, properties=self._merged(restored, reading))
         return self._added(reading, created, sampled, now, listed=True, restored=restored)
 
     def swept(
@@ -645,8 +645,8 @@ class KnownObjects(FormerObjects):
         """Return whether a reading is of another object; ``listed``: listings have shown both."""
         return self._readers[known.name.class_name].differs(known.properties, reading, listed=listed)
 
-    def _merged(self, known: KnownObject, values: Values, *, keep_all: bool = False) -> Values:
-        return self._readers[known.name.class_name].merged(known.properties, values, keep_all=keep_all)
+    def _merged(self, known: KnownObject, reading: Reading, *, keep_all: bool = False) -> Values:
+        return self._readers[known.name.class_name].merged(known.properties, reading, keep_all=keep_all)
 
     def _number(self, name: ObjectName, distinction: int, on: Iterable[int], now: int) -> int:
         """Return the number of a new object; ``distinction`` and ``on`` distinguish it from earlier ones."""

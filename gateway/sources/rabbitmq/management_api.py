@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -21,6 +22,8 @@ ADMINISTRATIVE = frozenset({"user", "parameter", "permission", "topicPermission"
 """Classes that need more than the tag ``monitoring``: an administrator, or a policymaker for parameters."""
 PAGE_SIZE = 500
 """Number of objects on a page; RabbitMQ refuses more."""
+_MOST_PAGES: Final = 10_000
+"""Maximum number of pages of a collection; 500,000 objects are half as many small ones."""
 LISTING_PATIENCE: Final = 8 * SECOND
 """Nanoseconds to wait for a listing, or a page of it, at first: less than until a broker counts as silent."""
 LONGEST_PATIENCE: Final = 25 * SECOND
@@ -547,7 +550,7 @@ def fault_of(request: ManagementRequest, answer: Answer) -> Broken | None:
             return Broken(reason)
         case NotFound() if isinstance(request, ListingRequest | OverviewRequest):
             return Broken("status 404")
-        case Document() if isinstance(request, ListingRequest) and page_of(answer) is None:
+        case Document() if isinstance(request, ListingRequest) and page_of(answer, request.page) is None:
             return Broken(f"{request.collection} is no listing")
     return None
 
@@ -590,10 +593,14 @@ def _plain(reason: str) -> str:
     return reason.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def page_of(answer: Answer) -> tuple[list[Json], bool] | None:
+def page_of(answer: Answer, asked: int = 0) -> tuple[list[Json], bool] | None:
     """Return the objects of a page, and whether it is the last; ``None`` if the answer is no page.
 
     The parts of the API without pages send a small collection whole, as a plain list.
+
+    Args:
+        answer: the answer.
+        asked: the number of the page that was requested; 0 for any.
     """
     if isinstance(answer, BeyondLastPage):
         return [], True
@@ -605,120 +612,127 @@ def page_of(answer: Answer) -> tuple[list[Json], bool] | None:
         return None
     items = answer.body.get("items")
     page, pages = (integer_at(answer.body, key) for key in ("page", "page_count"))
-    if not isinstance(items, list) or page is None or pages is None:
+    if not isinstance(items, list) or page is None or pages is None or pages > _MOST_PAGES:
         return None
-    return items[:PAGE_SIZE], page >= pages or not items
+    # A server that shows the same page whatever is requested would be asked for the next one for ever.
+    return (items[:PAGE_SIZE], page >= pages or not items) if asked in (0, page) else None
 
 
 LONG_BYTES: Final = 64 * 1024
 """Size of a body above which it is decoded in steps; a shorter one takes about a millisecond."""
 _AT_ONCE: Final = 50
+_TOKENS_AT_ONCE: Final = 2_000
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
+_ITEMS: Final = re.compile(r'\s*(?:\[|\{(?:[^\[{]*,)?\s*"items"\s*:\s*\[)')
+# No whole strings: one that does not end would be read to the end of the body from each quote in it.
+_TOKEN: Final = re.compile(r'\\.|["\[\]{},]', re.DOTALL)
+_NO_UTF8: Final = re.compile("[\udc80-\udcff]")
 
 
-class ArrayDecoder:
-    """Decodes a JSON array, a few of its elements at a time.
+class ListingDecoder:
+    """Decodes a listing, or a page of one, a few of its objects at a time.
 
     A listing of 20,000 queues is 6 MB and takes a tenth of a second to decode; nothing else would run
-    meanwhile.
+    meanwhile. One object may have a number that JSON does not have, or bytes that are not UTF-8: null is in
+    its place, and the others are read.
 
     Args:
-        body: the array in UTF-8.
+        body: the listing in UTF-8.
 
     Attributes:
-        elements: the elements that have been decoded.
+        elements: the objects that have been decoded.
+        document: the answer, once all steps are taken.
+
+    Raises:
+        ValueError: the body does not begin as a listing does.
     """
 
     def __init__(self, body: bytes) -> None:
         self.elements: list[Json] = []
-        self._text = body.decode()
+        self.document: Document | None = None
+        self._size = len(body)
+        self._text = body.decode("utf-8", "surrogateescape")
+        self._is_utf8 = _NO_UTF8.search(self._text) is None
         self._decode = json.JSONDecoder(parse_constant=no_constant).raw_decode
-        self._position = self._after_space(0)
-        self._expect("[")
+        start = _ITEMS.match(self._text)
+        if start is None:
+            raise ValueError("it does not begin as a listing does")
+        self._start = start.end()
 
     def steps(self) -> Iterator[None]:
-        """Decode some elements in each step.
+        """Decode some objects in each step.
 
         Raises:
-            ValueError: the text is no JSON.
-            RecursionError: an element is nested too deeply.
+            ValueError: the text is no whole listing, or none of its objects is JSON.
         """
-        if self._text.startswith("]", self._position):
-            self._position += 1
-        else:
-            yield from self._decoded()
-        if self._after_space(self._position) != len(self._text):
-            raise ValueError("something stands behind the array")
+        end = self._after_space(self._start)
+        if not self._text.startswith("]", end):
+            end = yield from self._decoded(end)
+        around = _document(f"{self._text[: self._start]}{self._text[end:]}".encode("utf-8", "replace"))
+        if around is None:
+            raise ValueError("something else stands around the objects")
+        page = around.body if isinstance(around.body, Mapping) else None
+        body: Json = self.elements if page is None else {**page, "items": self.elements}
+        self.document = Document(body, self._size)
 
-    def _decoded(self) -> Iterator[None]:
+    def _decoded(self, position: int) -> Generator[None, None, int]:
+        """Decode the elements, of which the first begins there; return where the array ends."""
+        faulty = 0
         while True:
-            element, end = self._decode(self._text, self._position)
+            element, end = self._element(position)
+            if end is None:
+                faulty += 1
+                end = yield from self._end_of_faulty(position)
             self.elements.append(element)
-            self._position = self._after_space(end)
-            if self._text.startswith("]", self._position):
-                self._position += 1
-                return
-            self._expect(",")
+            if self._text[end] == "]":
+                break
+            position = self._after_space(end + 1)
             if len(self.elements) % _AT_ONCE == 0:
                 yield
+        if faulty == len(self.elements):
+            raise ValueError("no object is JSON")
+        return end
 
-    def _expect(self, character: str) -> None:
-        if not self._text.startswith(character, self._position):
-            raise ValueError(f"no {character!r} at character {self._position}")
-        self._position = self._after_space(self._position + 1)
+    def _element(self, position: int) -> tuple[Json, int | None]:
+        """Return the element that begins there, and where it ends; null and ``None`` if it is no JSON."""
+        try:
+            element, end = self._decode(self._text, position)
+        except (ValueError, RecursionError):
+            return None, None
+        end = self._after_space(end)
+        is_whole = self._text.startswith((",", "]"), end)
+        if not is_whole or not (self._is_utf8 or _NO_UTF8.search(self._text, position, end) is None):
+            return None, None
+        return element, end
+
+    def _end_of_faulty(self, position: int) -> Generator[None, None, int]:
+        """Return where the element ends that begins there and is no JSON."""
+        depth, is_in_string = 0, False
+        for count, token in enumerate(_TOKEN.finditer(self._text, position), start=1):
+            if count % _TOKENS_AT_ONCE == 0:
+                yield
+            mark = token[0]
+            is_in_string ^= mark == '"'
+            if is_in_string:
+                continue
+            if depth == 0 and mark in {",", "]"}:
+                return token.start()
+            depth += (mark in {"[", "{"}) - (mark in {"]", "}"})
+        raise ValueError(f"the object at character {position} does not end")
 
     def _after_space(self, position: int) -> int:
         match = _SPACE.match(self._text, position)
         return match.end() if match is not None else position
 
 
-_IN_PARTS_OCTETS: Final = 4 * 1024 * 1024
-"""Size of a body up to which a listing that is no JSON is read in parts: a second of work at most."""
-_ITEMS: Final = re.compile(r'\s*(?:\[|\{(?:[^\[{]*,)?\s*"items"\s*:\s*\[)')
-# No whole strings: one that does not end would be read to the end of the body from each quote in it.
-_TOKEN: Final = re.compile(r'\\.|["\[\]{},]', re.DOTALL)
-
-
 def listing_in_parts(body: bytes) -> Document | None:
-    """Return a listing of which some objects are no JSON, with null in their places.
-
-    One object may have a number that JSON does not have, or bytes that are not UTF-8: the others are read.
-    The result is ``None`` for a body that is no whole listing, or too long.
-    """
-    if len(body) > _IN_PARTS_OCTETS:
+    """Return a listing of which some objects are no JSON; ``None`` for a body that is no whole listing."""
+    try:
+        decoder = ListingDecoder(body)
+        deque(decoder.steps(), maxlen=0)
+    except ValueError:
         return None
-    text = body.decode("utf-8", "surrogateescape")
-    found = _ITEMS.match(text)
-    parts = None if found is None else _parts_of(text, found.end())
-    if found is None or parts is None:
-        return None
-    slices, end = parts
-    around = _document(f"{text[: found.end()]}{text[end:]}".encode("utf-8", "replace"))
-    items = [_document(one.encode("utf-8", "surrogateescape")) for one in slices]
-    if around is None or not any(items):
-        return None
-    listed: list[Json] = [None if item is None else item.body for item in items]
-    if isinstance(around.body, Mapping):
-        return Document({**around.body, "items": listed}, len(body))
-    return Document(listed, len(body))
-
-
-def _parts_of(text: str, start: int) -> tuple[list[str], int] | None:
-    """Return the texts of the elements of the array whose first one begins there, and where it ends."""
-    slices: list[str] = []
-    depth, begin, is_in_string = 0, start, False
-    for token in _TOKEN.finditer(text, start):
-        mark = token[0]
-        is_in_string ^= mark == '"'
-        if is_in_string:
-            continue
-        if depth == 0 and mark in {",", "]"}:
-            slices.append(text[begin : token.start()])
-            begin = token.end()
-            if mark == "]":
-                return slices, token.start()
-        depth += (mark in {"[", "{"}) - (mark in {"]", "}"})
-    return None
+    return decoder.document
 
 
 def no_constant(name: str) -> Never:

@@ -32,12 +32,21 @@ class Reading:
     """The values of one object, read from one JSON object.
 
     ``properties`` and ``statistics`` are in schema order. A reference is the name (text) of the other object,
-    whose class is the element's ``references``.
+    whose class is the element's ``references``. ``supposed`` are the positions of properties that are
+    fixed at creation and are not reported: a rule says what they are of an object of which no more is known.
     """
 
     name: ObjectName
     properties: Values
     statistics: Values
+    supposed: frozenset[int] = frozenset()
+
+    @property
+    def reported(self) -> Values:
+        """The properties without those that are supposed."""
+        if not self.supposed:
+            return self.properties
+        return tuple(None if at in self.supposed else value for at, value in enumerate(self.properties))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,11 @@ class ClassReader:
         """The connection that every document names; an object is without it where it may be of several."""
         self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
         """For each property, whether it is fixed at creation: a known value stays if an answer lacks it."""
+        self._supposable = tuple(
+            position
+            for position, column in enumerate(self._properties)
+            if column.otherwise is not None and self.keeps[position]
+        )
         self.classes_needed = frozenset(rule.properties[name].references for name in rule.ends_with)
         """Classes on whose objects those of this class depend."""
         self.led = tuple(
@@ -134,9 +148,13 @@ class ClassReader:
             if value is None and (not element.optional or element.name == self._owner):
                 self.unreadable[self.schema.key.name] += 1
                 return None
-        if lean:
-            return Reading(name, properties, (None,) * len(self._statistics))
-        return Reading(name, properties, self._values(self._statistics, document, version, measured=measured))
+        absent = (at for at in self._supposable if self._properties[at].path.find(document) is None)
+        statistics = (
+            (None,) * len(self._statistics)
+            if lean
+            else self._values(self._statistics, document, version, measured=measured)
+        )
+        return Reading(name, properties, statistics, frozenset(absent))
 
     def statistic(self, position: int, listed: Json) -> Value | None:
         """Return a value from elsewhere as a value of one statistic; ``None`` if it is none."""
@@ -159,18 +177,22 @@ class ClassReader:
             return False  # the time of its creation distinguishes them
         return any(
             kept and contradicts(new, old, listed=listed)
-            for old, new, kept in zip(known, reading.properties, self.keeps, strict=True)
+            for old, new, kept in zip(known, reading.reported, self.keeps, strict=True)
         )
 
-    def merged(self, known: Values, values: Values, *, keep_all: bool) -> Values:
-        """Return ``values``, completed by ``known`` ones that a report may omit.
+    def merged(self, known: Values, reading: Reading, *, keep_all: bool) -> Values:
+        """Return the properties of a reading, completed by ``known`` ones that a report may omit.
 
         ``keep_all``: an event about an object that a listing has shown adds only what is unknown.
         """
-        return tuple(
+        found = tuple(
             preferred(old, new, keep=kept, old_first=keep_all)
-            for old, new, kept in zip(known, values, self.keeps, strict=True)
+            for old, new, kept in zip(known, reading.reported, self.keeps, strict=True)
         )
+        if not reading.supposed:
+            return found
+        pairs = zip(found, reading.properties, strict=True)
+        return tuple(supposed if value is None else value for value, supposed in pairs)
 
     def beside(self, listed: Reading, properties: Values, statistics: Values) -> Values:
         """Return the statistics of ``listed`` with the known figures of the leader, if it is the same.

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -259,6 +260,23 @@ async def test_an_answer_without_end_is_cut_off() -> None:
             await writer.drain()
 
     assert await read_from(flood) == Broken(f"an answer of more than {MAX_BODY_OCTETS} bytes", permanent=True)
+
+
+@pytest.mark.parametrize("form", [b"[%s]", b'{"items":[%s],"page":1,"page_count":1}'])
+async def test_one_object_of_a_long_listing_that_is_no_json_costs_no_other(form: bytes) -> None:
+    """Above 4 MiB such a listing was none."""
+    good = json.dumps({"name": "a" * 1_000, "arguments": {}}).encode()
+    body = form % b",".join([*[good] * 2_500, b'{"name":NaN}', *[good] * 2_500])
+
+    async def serve(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(body))
+        await writer.drain()
+
+    async with server(serve) as url, HttpReader(ManagementEndpoint(url, "gateway", SecretStr("x"))) as reader:
+        answer = await reader.read(ListingRequest("vhost", "vhosts", ()))
+    assert isinstance(answer, Document)
+    items: Any = answer.body["items"] if isinstance(answer.body, Mapping) else answer.body
+    assert (len(items), items.count(None), items[2_500]) == (5_001, 1, None)
 
 
 async def test_a_server_that_breaks_off_is_unavailable() -> None:

@@ -1,7 +1,7 @@
 """JSON of every type in every key of a listing: what cannot be read of an object is absent, the rest is read.
 
 Of each class one object is listed without a key, and others with values of other types in its place. All are
-shown alike, the other objects as before, and the source goes on.
+shown alike, the other objects as before, and the source goes on. Objects that are known already live on.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 import copy
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.dialects.session import LinkUp
+from gateway.dialects.session import LinkUp, LossSuspected
 from gateway.mapping.paths import Json, compile_path
+from gateway.model.schema import Element
 from gateway.model.values import ValueType
 from gateway.sources.rabbitmq.cluster import listing_columns
 from gateway.sources.rabbitmq.management_api import (
+    Answer,
+    Broken,
     CertificatesRequest,
     Document,
     ListingRequest,
@@ -40,7 +43,7 @@ from gateway.sources.rabbitmq.object_names import ByteName, ByteNames, ObjectNam
 from gateway.sources.rabbitmq.reading import class_readers
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.source_events import AnswerReceived, Work, WorkContinues
-from tests.hypothesis_profiles import examples
+from tests.hypothesis_profiles import PROVING, examples
 from tests.sources.rabbitmq.documents import any_json
 from tests.sources.rabbitmq.imitation import MAPPING, NODE, World
 from tests.sources.rabbitmq.story import CONNECTED_AT
@@ -180,7 +183,7 @@ def is_compared(class_name: str, path: tuple[str, ...]) -> bool:
 
 NAMING = frozenset({"vhost", "exchange", "channel_details", "consumer_tag"})
 """Keys by which the source works out the name of an object."""
-REQUIRED = frozenset({"exclusive"})
+REQUIRED = frozenset({("queue", "exclusive")})
 """Keys without which a value is supposed, and with an unreadable one the object is shown as unread."""
 DIVIDED = frozenset(
     {"applications", "message_stats", "limits", "queue", "connection_details", "local_channel"}
@@ -286,7 +289,7 @@ def judge(class_name: str, strange: Iterable[Json]) -> None:
         for number in others:
             values = found.get(number, ())
             wrong = path, at(shelf.documents[number], path)
-            assert len(values) == len(usual) or (not values and path[0] in REQUIRED), wrong
+            assert len(values) == len(usual) or (not values and (class_name, *path) in REQUIRED), wrong
             # Of what a document lacks another value may be known, as where a limit is not set.
             assert all(one in (None, other) for one, other in zip(values, usual, strict=False)), wrong
     assert shop.names("queue").count("//orders") == 1
@@ -304,6 +307,261 @@ def test_a_value_of_another_type_is_absent_and_nothing_else(class_name: str) -> 
 @given(strange=st.lists(any_json(), min_size=3, max_size=6))
 def test_so_is_any_other_value(class_name: str, strange: list[Json]) -> None:
     judge(class_name, strange)
+
+
+Values = tuple[object, ...]
+KEPT: Final = frozenset({"osProcess", "partitions", "memoryAlarm", "diskFreeAlarm"})
+"""Elements of a node that are as before while its documents do not say otherwise."""
+
+
+class KnownShelf(Shelf):
+    """Objects that were listed well, of which later listings show other values in some keys.
+
+    Of each key there is an object that never had it.
+
+    Attributes:
+        strange: of each object the values that are shown later, by their places.
+        usual: their documents before and after.
+        before: their values then, by number.
+        lives: their numbers in the source, by number.
+    """
+
+    def __init__(self, class_name: str, strange: Iterable[Mapping[tuple[str, ...], Json]]) -> None:
+        super().__init__(class_name, ())
+        self.lacking = {path: numbers[0] for path, numbers in self.alike.items()}
+        self.strange = {self._add(whole(class_name)): dict(values) for values in strange}
+        self.usual = self.documents
+        self.shop = shop_with(self)
+        self.shop.run(80)  # consumers are taken for such without a channel after 60 s
+        self.before, self.lives = self.found(self.shop), self.lives_now()
+        assert self.strange.keys() <= self.lives.keys(), "they are known"
+
+    def found(self, shop: World) -> dict[int, Values]:
+        """Return the same, without when a node was started: uptimes do not grow here."""
+        names = [*(element.name for element in self.elements), "unread"]
+        return {
+            number: tuple(one for one, name in zip(values, names, strict=True) if name != "startTime")
+            for number, values in super().found(shop).items()
+        }
+
+    def lives_now(self) -> dict[int, int]:
+        every = self.shop.source.known(self.class_name)
+        return {found: known.number for known in every if (found := self._number(known)) is not None}
+
+    def shows(self, documents: list[dict[str, Json]]) -> dict[int, Values]:
+        """Return the values of the objects, by number, once these were listed twice."""
+        self.documents = documents
+        for _ in range(2):
+            asked = len(self.shop.broker.requests)
+            self.read_all()
+            self.shop.run(20)
+            assert any(self.asks(request) for request in self.shop.broker.requests[asked:])
+        return self.found(self.shop)
+
+    def read_all(self) -> None:
+        lost = LossSuspected("all is read again", self.shop.now)
+        self.shop.source_does(self.shop.source.handle(lost, self.shop.now))
+
+    def asks(self, request: ManagementRequest) -> bool:
+        return isinstance(request, ListingRequest) and request.class_name == self.class_name
+
+    def later(self) -> list[dict[str, Json]]:
+        """Return the documents with the other values."""
+        documents = list(self.usual)
+        for number, values in self.strange.items():
+            for path, value in sorted(values.items(), key=lambda item: -len(item[0])):  # inner ones first
+                documents[number] = changed(documents[number], path, value)
+        return documents
+
+    def expected(self, number: int) -> list[set[str]]:
+        """Return which values an object may have while its listings have the strange ones.
+
+        What is read elsewhere is as before. The rest is absent, or as where the key is lacking; what is fixed
+        at creation may stay, as may some of a node. An object that lacks what each one has is unread, with
+        its former values.
+        """
+        before, strange = self.before[number], self.strange[number]
+        without = [self.before.get(self.lacking[path]) for path in strange]
+        is_unread = any(
+            (self.class_name, *path) in REQUIRED and one is not None for path, one in strange.items()
+        )
+        if is_unread or None in without:
+            return [*({repr(value)} for value in before[:-1]), {repr(True)}]
+        may: list[set[str]] = []
+        for position, (value, element) in enumerate(zip(before, self.compared, strict=True)):
+            may.append({repr(one[position]) for one in without if one is not None} - {repr(value)})
+            is_read_there = element is not None and any(self._reads(element, path) for path in strange)
+            if not may[-1] or (element and element.name in self.stays):
+                may[-1].add(repr(value))
+            if may[-1] != {repr(value)} or is_read_there:
+                may[-1].add(repr(None))
+        return may
+
+    @property
+    def elements(self) -> list[Element]:
+        """The elements that do not name an object, in order."""
+        schema = READERS[self.class_name].schema
+        return [one for one in schema.elements if not one.index]
+
+    @property
+    def compared(self) -> list[Element | None]:
+        """The element of each value of `found`; ``None`` for whether the object is unread."""
+        return [*(one for one in self.elements if one.name != "startTime"), None]
+
+    @functools.cached_property
+    def stays(self) -> frozenset[str]:
+        """The elements that may keep a value that listings do not have."""
+        schema, keeps = READERS[self.class_name].schema, READERS[self.class_name].keeps
+        return KEPT | {one.name for one, keep in zip(schema.properties, keeps, strict=True) if keep}
+
+    def _reads(self, element: Element, path: tuple[str, ...]) -> bool:
+        """Return whether an element is read at a place, or below it."""
+        rule = READERS[self.class_name].rule
+        read = {**rule.properties, **rule.statistics}[element.name].read or element.name
+        place = ".".join(path)
+        columns = (column.removeprefix("gateway.") for column in compile_path(read).columns)
+        return any(f"{column}.".startswith(f"{place}.") for column in columns)
+
+    def judge(self) -> None:
+        """Check the objects while strange values are listed, and after."""
+        found = self.shows(self.later())
+        lives = self.lives_now()
+        for number, strange in self.strange.items():
+            if all(is_strange(value, at(whole(self.class_name), path)) for path, value in strange.items()):
+                assert lives.get(number) == self.lives[number], strange
+                for value, expected in zip(found[number], self.expected(number), strict=True):
+                    assert repr(value) in expected, strange
+        assert found[self.good] == self.before[self.good], "another object"
+        assert self.shows(self.usual) == self.before
+        assert self.lives_now().items() >= {self.good: self.lives[self.good]}.items()
+
+
+def few(values: Sequence[Json], class_name: str, every: int) -> Sequence[Json]:
+    """Return one of so many values, others for each class; all of them where much is to be proved."""
+    return values if PROVING else values[LISTED.index(class_name) % every :: every]
+
+
+def places_compared(class_name: str) -> list[tuple[str, ...]]:
+    """Return the places of values of which it is known how the object is shown without them."""
+    return [path for path in paths_of(whole(class_name)) if is_compared(class_name, path)]
+
+
+@pytest.mark.parametrize("class_name", LISTED)
+def test_a_known_object_lives_on_while_a_value_is_of_another_type(class_name: str) -> None:
+    document, places = whole(class_name), places_compared(class_name)
+    values = STRANGE[11:14] if class_name == "vhost" else few(STRANGE, class_name, 6)
+    strange = [{path: one} for path in places for one in values if is_strange(one, at(document, path))]
+    KnownShelf(class_name, strange).judge()
+
+
+@pytest.mark.parametrize("class_name", LISTED)
+@settings(max_examples=max(1, examples() // 15))
+@given(data=st.data())
+def test_so_it_does_while_several_are_of_any(class_name: str, data: st.DataObject) -> None:
+    places = st.sampled_from(places_compared(class_name))
+    several = st.dictionaries(places, any_json(), min_size=1, max_size=5)
+    KnownShelf(class_name, data.draw(st.lists(several, min_size=1, max_size=8))).judge()
+
+
+def no_listings(good: list[Json]) -> list[Json]:
+    """Return answers that are no listings of these objects."""
+    page: dict[str, Json] = {"items": good, "page": 1, "page_count": 1}
+    return [
+        {**page, "page_count": 10**20},
+        {**page, "page_count": 2},  # whatever page is asked for
+        {**page, "page": 2},
+        {"error": "x"},
+        {**page, "items": {"name": "one0"}},
+        {**page, "page": 1.0},
+        {**page, "page_count": "1"},
+        {**page, "page": True},
+        {**page, "page_count": None},
+        {**page, "page": -1, "page_count": -1, "items": good[:1]},
+        "text",
+        5,
+        None,
+        good[0] if good else {},
+    ]
+
+
+@pytest.mark.parametrize("shown", [{}, {"exclusive": None}])
+def test_a_queue_whose_document_does_not_say_that_it_is_exclusive_is_the_same_one(
+    shown: Mapping[str, Json],
+) -> None:
+    """It ended, and another one began: of a stream, which is not exclusive, RabbitMQ does not say so."""
+    shop = World()
+    shop.broker.add_queue("orders", exclusive=True)
+    shop.run(20)
+    (queue,) = shop.source.known("queue")
+    del shop.broker.objects["queue"]["/", "orders"]["exclusive"]
+    shop.broker.objects["queue"]["/", "orders"] |= shown
+    shop.run(30)
+    assert [one.number for one in shop.source.known("queue")] == [queue.number]
+    assert shop.value("queue", "orders", "exclusive") is True
+
+
+@pytest.mark.parametrize("pages", [2, 10**20])
+def test_a_listing_ends_although_every_page_is_the_first_one(pages: int) -> None:
+    shop = World()
+    shop.broker.add_queue("orders", messages=3)
+    shop.broker.add_connection(CLIENT, CONNECTED_AT)
+    page: Json = {
+        "items": [dict(shop.broker.objects["queue"]["/", "orders"])],
+        "page": 1,
+        "page_count": pages,
+    }
+    shop.broker.failure = lambda request: (
+        Document(page) if isinstance(request, ListingRequest) and request.class_name == "queue" else None
+    )
+    shop.run(20)
+    listings = [one for one in shop.broker.requests if isinstance(one, ListingRequest)]
+    assert sum(one.class_name == "queue" for one in listings) < 10
+    assert shop.names("connection") == [CLIENT]
+    assert "queues" in shop.source.status.detail
+
+
+@pytest.mark.parametrize("class_name", LISTED)
+def test_known_objects_live_on_while_answers_are_no_listing_or_items_have_no_name(class_name: str) -> None:
+    shelf = KnownShelf(class_name, [{}, {}])
+    shop, good = shelf.shop, cast("list[Json]", shelf.usual)
+    listing = shop.broker.failure
+
+    def fails(request: ManagementRequest) -> Answer | None:
+        """Fail where a single object is asked for, which this broker does not know."""
+        is_single = isinstance(request, ObjectRequest | OwnerRequest) or (
+            isinstance(request, PermissionRequest) and request.virtual_host != "/"
+        )
+        return Broken("status 500") if is_single else listing(request)
+
+    def instead(odd: Answer, request: ManagementRequest) -> Answer | None:
+        return odd if shelf.asks(request) else fails(request)
+
+    shop.broker.failure = fails
+    for answer in few(no_listings(good), class_name, 14):
+        shop.broker.failure = functools.partial(instead, Document(answer))
+        shelf.read_all()
+        shop.run(20)
+        assert shelf.lives_now() == shelf.lives, answer
+        assert [one[:-1] for one in shelf.found(shop).values()] == [one[:-1] for one in shelf.before.values()]
+        asked = len(shop.broker.requests)
+        shop.run(20)
+        listings = [one for one in shop.broker.requests[asked:] if isinstance(one, ListingRequest)]
+        assert {one.class_name for one in listings} - {class_name}, "others are read"
+        assert sum(map(shelf.asks, listings)) < 10, answer
+        shop.broker.failure = fails
+        shop.run(120)
+        assert shelf.found(shop) == shelf.before, answer
+    number, other = shelf.strange
+    for value in few(STRANGE, class_name, 9):
+        for nameless in (value, {**shelf.usual[number], shelf.key: value}):
+            if isinstance(value, str | int):
+                continue  # that may be a name
+            documents = cast("list[Json]", list(shelf.usual))
+            documents[number] = nameless
+            found = shelf.shows(cast("list[dict[str, Json]]", documents))
+            assert shelf.lives_now() == shelf.lives, nameless
+            assert (found[number][:-1], found[other]) == (shelf.before[number][:-1], shelf.before[other])
+    assert shelf.shows(shelf.usual) == shelf.before
 
 
 QUEUE = ObjectName("queue", ("/", "orders"))
