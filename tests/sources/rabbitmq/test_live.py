@@ -357,8 +357,8 @@ async def test_events_of_another_broker_than_that_of_the_management_api_are_not_
 
 
 TAKEN_FOR_UNBOUND = """sys:replace_state(rabbit_event,
-    fun({rabbit_exchange_type_event, Id, {state, VirtualHost, _}}) ->
-            {rabbit_exchange_type_event, Id, {state, VirtualHost, false}};
+    fun({rabbit_exchange_type_event, Id, State}) ->
+            {rabbit_exchange_type_event, Id, setelement(tuple_size(State), State, false)};
         (Other) -> Other
     end)."""
 """A RabbitMQ 4 reaches this state if the last binding of its event exchange ends while another one begins."""
