@@ -121,11 +121,12 @@ async def test_a_client_of_urls_without_tls_reads_nothing_of_tls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSLKEYLOGFILE", f"{tmp_path}/none/keys")
-    assert SYSTEM_AUTHORITIES.context_for("http://broker:15672") is NO_AUTHORITIES
-    context = SYSTEM_AUTHORITIES.renewed_context(["http://broker:15672"])
+    system = ClientTls()  # of its own: the common one keeps what it made without the variable
+    assert system.context_for("http://broker:15672") is NO_AUTHORITIES
+    context = system.renewed_context(["http://broker:15672"])
     with pytest.raises(ssl.SSLError, match="SSLKEYLOGFILE"):  # which clients report as any failure of TLS
         context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
     with pytest.raises(TlsFileError):
-        SYSTEM_AUTHORITIES.renewed_context(["http://broker:15672", "https://other:15671"])
+        system.renewed_context(["http://broker:15672", "https://other:15671"])
     with pytest.raises(TlsFileError, match=r"none\.pem"):
         ClientTls(tmp_path / "none.pem").renewed_context(["http://broker:15672"])

@@ -58,7 +58,7 @@ def gateway_at(
     site = new_site(folder)
     amqp = {"url": url, "vhost": vhost, "user": user, "password": site.secret(password)}
     source: Mapping[str, object] = {"kind": "cml", "amqp": amqp, **QUICK, **settings}
-    who = [f"cli:{getpass.getuser()}", f"snmp:{OPERATOR}", f"jmx:{OPERATOR}"]
+    who = [f"cli:{getpass.getuser()}", f"snmp:{OPERATOR}", *([f"jmx:{OPERATOR}"] if jmx_port else [])]
     jmx = {"enabled": True, "listen": f"127.0.0.1:{jmx_port}", "users": {OPERATOR: {}}} if jmx_port else {}
     rule = {
         "who": who,
